@@ -1,0 +1,46 @@
+# One command each; CI runs the same ones.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install run test check format lock generate
+
+help:            ## say what each command does
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(STAMP)  ## set up everything in .venv
+
+$(STAMP): requirements-dev.txt pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+run: install     ## run the server with its own PostgreSQL and Valkey on this machine
+	@exec $(BIN)/corndog dev $(ARGS)
+
+test: install    ## run all tests (real PostgreSQL, real Valkey, real HTTP)
+	$(BIN)/python -m pytest $(ARGS)
+
+check: install   ## formatting, lint, types, import contracts, generated files
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/corndog openapi --check openapi.json
+
+format: install  ## format the code and mend what the linter can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+generate: install  ## write the generated files anew
+	$(BIN)/corndog openapi --output openapi.json
+
+lock: install    ## pin all dependencies anew (no index addresses are recorded)
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-emit-index-url \
+		--extra test --output-file requirements-dev.txt pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-emit-index-url \
+		--output-file requirements.txt pyproject.toml

@@ -1,0 +1,42 @@
+"""Cursors: opaque to clients, and good only for the listing they came from."""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from hashlib import blake2b
+
+import msgspec
+
+from corndog.domain.errors import Code, Invalid
+from corndog.store.reading import Filter, Place
+
+_DIGEST = 8
+
+
+def encode_cursor(place: Place | None, wanted: Filter) -> str | None:
+    """Name a place in a listing; None for its end."""
+    if place is None:
+        return None
+    packed = msgspec.msgpack.encode(place)
+    return urlsafe_b64encode(_digest(packed, wanted) + packed).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str | None, wanted: Filter) -> Place:
+    """Find the place that a cursor names; without one, the beginning.
+
+    Raises:
+        Invalid: the cursor is none of ours, or comes from a listing with other filters.
+
+    """
+    if cursor is None:
+        return Place()
+    try:
+        given = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
+        digest, packed = given[:_DIGEST], given[_DIGEST:]
+        if digest == _digest(packed, wanted):
+            return msgspec.msgpack.decode(packed, type=Place)
+    except ValueError:
+        pass
+    raise Invalid("this cursor does not belong to a listing with these filters", field="cursor", code=Code.CURSOR)
+
+
+def _digest(packed: bytes, wanted: Filter) -> bytes:
+    return blake2b(packed + msgspec.msgpack.encode(wanted), digest_size=_DIGEST).digest()

@@ -1,0 +1,110 @@
+"""The examples of the API's document: for each call a body, or a query, and an answer."""
+
+from typing import Any
+
+_ID = "0198f3c2-6e0a-7b34-9c1d-2f4e5a6b7c8d"
+_NEXT_ID = "0198f3c2-7b21-7d05-8e4f-1a2b3c4d5e6f"
+
+_READY: dict[str, Any] = {
+    "id": _ID,
+    "queue": "email",
+    "kind": None,
+    "current_state": "submitted",
+    "auto_target_state": "submitted-working",
+    "phase": "ready",
+    "home_state": "submitted",
+    "home_target": "submitted-working",
+    "priority": 0,
+    "submit_time": "2030-01-31T08:00:00.000000Z",
+    "update_time": "2030-01-31T08:00:00.000000Z",
+    "timeout": None,
+    "work_timeout": 60.0,
+    "due_time": None,
+    "delivery": 0,
+    "held_by": None,
+    "claim_time": None,
+    "attempt": 0,
+    "max_attempts": 3,
+    "backoff": 5.0,
+    "backoff_max": 3600.0,
+    "backoff_multiplier": 2.0,
+    "jitter": "full",
+    "lost": 0,
+    "max_lost": None,
+    "job_id": None,
+    "name": None,
+    "waiting_on": 0,
+    "last_error": None,
+    "metadata": None,
+}
+_HELD = _READY | {
+    "current_state": "submitted-working",
+    "auto_target_state": "submitted",
+    "phase": "held",
+    "timeout": 60.0,
+    "due_time": "2030-01-31T08:01:30.000000Z",
+    "delivery": 1,
+    "held_by": "mailer-1",
+    "claim_time": "2030-01-31T08:00:30.000000Z",
+}
+_PAYLOAD = {"payload": {"to": "ada@example.com"}, "content_type": "application/json"}
+_MOVED = _READY | {
+    "current_state": "sent",
+    "auto_target_state": "sent-working",
+    "home_state": "sent",
+    "home_target": "sent-working",
+    "delivery": 1,
+}
+
+
+def _ended(phase: str) -> dict[str, Any]:
+    ended = _HELD if phase == "completed" else _READY
+    return ended | {
+        "current_state": phase,
+        "auto_target_state": phase,
+        "phase": phase,
+        "timeout": None,
+        "due_time": None,
+    }
+
+
+SUBMIT = {
+    "request": {"queue": "email", "work_timeout": 60, "payload": {"to": "ada@example.com"}},
+    "answer": {"task": _READY},
+}
+SUBMIT_RAW = {"query": {"queue": "email"}, "answer": {"task": _READY}}
+NEXT = {
+    "request": {"queue": "email", "current_state": "submitted", "worker_id": "mailer-1"},
+    "answer": {"tasks": [_HELD | _PAYLOAD]},
+}
+GET = {"query": {"include": "payload"}, "answer": {"task": _READY | _PAYLOAD}}
+LIST = {"query": {"queue": "email", "limit": 1}, "answer": {"tasks": [_READY], "next_cursor": None}}
+UPDATE = {"request": {"delivery": 1, "new_state": "sent"}, "answer": {"task": _MOVED, "replayed": False}}
+COMPLETE = {
+    "request": {"delivery": 1, "result": {"sent": True}, "next_task": {"queue": "report"}},
+    "answer": {"task": _ended("completed"), "next_tasks": [_NEXT_ID], "replayed": False},
+}
+RELEASE = {"request": {"delivery": 1}, "answer": {"task": _READY | {"delivery": 1}, "replayed": False}}
+CANCEL = {"request": {"queue": "email"}, "answer": {"task": _ended("canceled"), "replayed": False}}
+CLEAN_UP = {"request": {"queue": "email"}, "answer": {"timed_out": 2}}
+QUEUES = {"answer": {"queues": ["email", "report"], "total_task_count": 12}}
+QUEUE_COUNTS = {"answer": {"queue_counts": {"email": 9, "report": 3}, "total_task_count": 12}}
+STATE_COUNTS = {
+    "query": {"queue": "email"},
+    "answer": {"queue": "email", "count": 9, "state_counts": {"submitted": 7, "submitted-working": 2}},
+}
+QUEUE_AND_STATE_COUNTS = {"answer": {"queue_and_state_counts": {"email": STATE_COUNTS["answer"]}}}
+PROBLEM = {
+    "type": "urn:corndog:problem:stale_delivery",
+    "title": "Conflict",
+    "status": 409,
+    "code": "stale_delivery",
+    "detail": "delivery 1 does not hold the task",
+    "task": {
+        "id": _ID,
+        "queue": "email",
+        "current_state": "submitted",
+        "phase": "ready",
+        "delivery": 1,
+    },
+}

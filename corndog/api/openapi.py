@@ -1,0 +1,148 @@
+"""The API's document (OpenAPI 3.1), made from the routes and the wire structs by msgspec's schema generator."""
+
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Any, get_type_hints
+
+import msgspec
+
+from corndog import __version__
+from corndog.api import examples, health, queues, tasks
+from corndog.api.media import Media
+from corndog.api.problems import PROBLEM_JSON, Problem
+from corndog.api.routing import Operation
+from corndog.domain.limits import Sizes
+
+Json = dict[str, Any]
+
+_REF = "#/components/schemas/{name}"
+_OPERATIONS: list[Operation] = [
+    handler.opt["operation"] for module in (tasks, queues, health) for handler in module.HANDLERS
+]
+_DESCRIPTION = (
+    "A task state manager: it remembers which task is in which state, hands tasks to whoever pulls them, and moves "
+    "them between states atomically. A held task is written with its `delivery`, any other with its `current_state`. "
+    "Every refusal is a problem with a stable `code`."
+)
+_MEANINGS = {
+    HTTPStatus.BAD_REQUEST: "Malformed or out of range; `field` says where.",
+    HTTPStatus.NOT_FOUND: "There is no such task, or it has no such content.",
+    HTTPStatus.CONFLICT: "The task is not what the request takes it to be; `task` says what is there.",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "A body, payload, result or metadata beyond its limit.",
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "Neither JSON nor MessagePack.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "The database can't take this now; try again after `Retry-After` seconds.",
+}
+
+
+def document(sizes: Sizes) -> bytes:
+    """Write the document of a server with these limits."""
+    schemas = _schemas(sizes)
+    paths: dict[str, Json] = {}
+    for operation in _OPERATIONS:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, schemas)
+    whole = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "corndog",
+            "version": __version__,
+            "description": _DESCRIPTION,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "tags": [{"name": name} for name in dict.fromkeys(operation.tag for operation in _OPERATIONS)],
+        "paths": paths,
+        "components": {"schemas": {name: schemas[name] for name in sorted(schemas) if name not in _queries()}},
+    }
+    return msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n"
+
+
+def _schemas(sizes: Sizes) -> dict[str, Json]:
+    structs: list[type] = [Problem]
+    for operation in _OPERATIONS:
+        structs += [struct for struct in (operation.takes, operation.gives, operation.query) if struct]
+    _, schemas = msgspec.json.schema_components(dict.fromkeys(structs), ref_template=_REF)
+    # Limits that an operator sets are not part of the types.
+    schemas["Next"]["properties"]["count"]["maximum"] = sizes.items
+    schemas["Next"]["properties"]["queues"]["anyOf"][0]["maxItems"] = sizes.items
+    schemas["Complete"]["properties"]["next_tasks"]["anyOf"][0]["maxItems"] = sizes.items
+    schemas["ListQuery"]["properties"]["limit"]["maximum"] = sizes.page
+    return schemas
+
+
+def _queries() -> set[str]:
+    """Name the structs that are shown as parameters rather than as schemas."""
+    return {operation.query.__name__ for operation in _OPERATIONS if operation.query}
+
+
+def _operation(operation: Operation, schemas: dict[str, Json]) -> Json:
+    described: Json = {
+        "operationId": operation.id,
+        "tags": [operation.tag],
+        "summary": operation.summary,
+        "description": operation.description,
+        "parameters": [*_path_parameters(operation), *_query_parameters(operation, schemas)],
+        "responses": {str(int(operation.status)): _success(operation)}
+        | {str(int(status)): _refusal(status) for status in sorted(operation.refuses)},
+    }
+    if operation.takes:
+        described["requestBody"] = {
+            "required": operation.needs_body,
+            "content": _content(operation.takes, operation.examples.get("request")),
+        }
+    elif operation.takes_raw:
+        described["requestBody"] = {"required": False, "content": {"*/*": {"schema": {}}}}
+    if operation.id == "get_readiness":
+        described["responses"]["503"] = {
+            "description": "The database does not answer.",
+            "content": {Media.JSON: {"schema": {"$ref": _REF.format(name="Health")}}},
+        }
+    return described
+
+
+def _path_parameters(operation: Operation) -> Iterable[Json]:
+    if "{id}" in operation.path:
+        yield {"name": "id", "in": "path", "required": True, "schema": {"type": "string", "format": "uuid"}}
+
+
+def _query_parameters(operation: Operation, schemas: dict[str, Json]) -> Iterable[Json]:
+    if operation.query is None:
+        return
+    schema = schemas[operation.query.__name__]
+    given = operation.examples.get("query", {})
+    for name in get_type_hints(operation.query):
+        # An absent parameter is what null is in a body.
+        field = {key: value for key, value in schema["properties"][name].items() if value is not None}
+        choices = [choice for choice in field.pop("anyOf", []) if choice != {"type": "null"}]
+        if len(choices) == 1:
+            field |= choices[0]
+        description = field.pop("description", None)
+        parameter = {"name": name, "in": "query", "required": name in schema["required"], "schema": field}
+        yield (
+            parameter
+            | ({"description": description} if description else {})
+            | ({"example": given[name]} if name in given else {})
+        )
+
+
+def _success(operation: Operation) -> Json:
+    if operation.gives is None:
+        content: Json = {"*/*": {"schema": {"type": "string", "format": "binary"}}}
+    else:
+        content = _content(operation.gives, operation.examples.get("answer"))
+    return {"description": HTTPStatus(operation.status).phrase, "content": content}
+
+
+def _refusal(status: HTTPStatus) -> Json:
+    refusal: Json = {
+        "description": _MEANINGS[status],
+        "content": {PROBLEM_JSON: {"schema": {"$ref": _REF.format(name=Problem.__name__)}}},
+    }
+    if status is HTTPStatus.CONFLICT:
+        refusal["content"][PROBLEM_JSON]["example"] = examples.PROBLEM
+    if status is HTTPStatus.SERVICE_UNAVAILABLE:
+        refusal["headers"] = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds."}}
+    return refusal
+
+
+def _content(struct: type, example: Any) -> Json:  # noqa: ANN401
+    schema = {"schema": {"$ref": _REF.format(name=struct.__name__)}}
+    return {Media.JSON: schema | ({"example": example} if example else {}), Media.MSGPACK: schema}

@@ -1,0 +1,132 @@
+"""The one map from what went wrong to what the client is told: `application/problem+json` (RFC 9457).
+
+`code` is stable and meant for programs, `detail` for people. `field` names the part of the request that was wrong;
+`task` says what is there where a write did not match it.
+"""
+
+import logging
+from http import HTTPStatus
+from typing import Annotated, Any
+from uuid import UUID
+
+import msgspec
+from litestar import Request, Response
+from litestar.exceptions import HTTPException, MethodNotAllowedException
+from msgspec import Meta
+
+from corndog.api.fields import UNGIVEN, Ungiven
+from corndog.domain.errors import Code, Conflict, CorndogError, Invalid, NotFound, TooLarge, Unavailable
+from corndog.domain.task import Phase
+
+logger = logging.getLogger(__name__)
+
+PROBLEM_JSON = "application/problem+json"
+
+UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
+NO_SUCH_PATH = "no_such_path"
+METHOD_NOT_ALLOWED = "method_not_allowed"
+INTERNAL_ERROR = "internal_error"
+
+_STATUS: dict[type[CorndogError], HTTPStatus] = {
+    TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    Invalid: HTTPStatus.BAD_REQUEST,
+    NotFound: HTTPStatus.NOT_FOUND,
+    Conflict: HTTPStatus.CONFLICT,
+    Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+_CODE = {
+    HTTPStatus.BAD_REQUEST: Code.MALFORMED,
+    HTTPStatus.NOT_FOUND: NO_SUCH_PATH,
+    HTTPStatus.METHOD_NOT_ALLOWED: METHOD_NOT_ALLOWED,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: Code.TOO_LARGE,
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: UNSUPPORTED_MEDIA_TYPE,
+}
+
+
+class Present(msgspec.Struct):
+    """What a task that did not match is like."""
+
+    id: UUID
+    queue: str
+    current_state: str
+    phase: Phase
+    delivery: int
+
+
+class Problem(msgspec.Struct, kw_only=True):
+    """Why a call was refused; nothing has changed."""
+
+    type: str
+    title: str
+    status: int
+    code: Annotated[str, Meta(description="Stable, for programs.")]
+    detail: Annotated[str, Meta(description="For people.")]
+    field: Annotated[str, Meta(description="The part of the request that was wrong.")] | Ungiven = UNGIVEN
+    task: Annotated[Present, Meta(description="What is there instead.")] | Ungiven = UNGIVEN
+
+
+class UnsupportedMediaType(CorndogError):
+    """The body is in an encoding that this call does not take."""
+
+    def __init__(self, given: str) -> None:
+        super().__init__(
+            Code.MALFORMED,
+            f"Content-Type {given!r} is not supported: use application/json or application/msgpack",
+        )
+
+
+def refuse(_request: Request[Any, Any, Any], error: CorndogError) -> Response[bytes]:
+    """Answer a refusal by the rules or the store."""
+    if isinstance(error, UnsupportedMediaType):
+        return _answer(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, UNSUPPORTED_MEDIA_TYPE, str(error))
+    status = next(status for kind, status in _STATUS.items() if isinstance(error, kind))
+    headers = {"Retry-After": str(error.retry_after)} if isinstance(error, Unavailable) else {}
+    return _answer(
+        status,
+        error.code,
+        str(error),
+        field=error.field or UNGIVEN if isinstance(error, Invalid) else UNGIVEN,
+        task=_present(error) if isinstance(error, Conflict) else UNGIVEN,
+        headers=headers,
+    )
+
+
+def refuse_http(_request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
+    """Answer what the framework refuses: unknown paths and methods, bodies that are too large."""
+    status = HTTPStatus(error.status_code)
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return fail(_request, error)
+    headers = dict(error.headers or {}) if isinstance(error, MethodNotAllowedException) else {}
+    return _answer(status, _CODE.get(status, Code.INVALID), error.detail or status.phrase, headers=headers)
+
+
+def fail(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """Answer a fault of ours, of which the client learns nothing but that it is one."""
+    logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, INTERNAL_ERROR, "the server failed; its log says more")
+
+
+def _answer(
+    status: HTTPStatus,
+    code: str,
+    detail: str,
+    *,
+    field: str | Ungiven = UNGIVEN,
+    task: Present | Ungiven = UNGIVEN,
+    headers: dict[str, str] | None = None,
+) -> Response[bytes]:
+    problem = Problem(
+        type=f"urn:corndog:problem:{code}",
+        title=status.phrase,
+        status=status,
+        code=code,
+        detail=detail,
+        field=field,
+        task=task,
+    )
+    return Response(msgspec.json.encode(problem), status_code=status, media_type=PROBLEM_JSON, headers=headers)
+
+
+def _present(error: Conflict) -> Present:
+    task = error.task
+    return Present(task.id, task.queue, task.current_state, task.phase, task.delivery)

@@ -1,0 +1,114 @@
+"""The calls about all tasks of a queue: counts, and the sweep of timed-out ones."""
+
+from http import HTTPStatus
+
+from litestar import Response
+from litestar.handlers import HTTPRouteHandler
+
+from corndog.api import answers, examples, requests
+from corndog.api.queries import Query, QueueQuery
+from corndog.api.routing import AnyRequest, answer, media_of_answer, read_optional, read_query, route, services
+from corndog.domain.limits import check_name, instant
+
+_TAG = "Queues"
+_READ = (HTTPStatus.BAD_REQUEST, HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+@route(
+    "POST",
+    "/v1/cleanup-timed-out",
+    operation_id="clean_up_timed_out",
+    tag=_TAG,
+    summary="Time out tasks",
+    takes=requests.CleanUp,
+    needs_body=False,
+    gives=answers.CleanedUp,
+    refuses=(*_READ, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
+    examples=examples.CLEAN_UP,
+)
+async def clean_up_timed_out(request: AnyRequest, body: bytes) -> Response[bytes]:
+    """Swap back every task whose clock ends by `at_time`. Tasks claimed after the call began are left alone."""
+    wanted = read_optional(request, body, requests.CleanUp)
+    check_name(wanted.queue, "queue")
+    count = await services(request).clocks.clean_up(instant(wanted.at_time, "at_time"), wanted.queue)
+    return answer(media_of_answer(request), answers.CleanedUp(count))
+
+
+@route(
+    "GET",
+    "/v1/queues",
+    operation_id="get_queues",
+    tag=_TAG,
+    summary="List the queues",
+    gives=answers.Queues,
+    refuses=_READ,
+    examples=examples.QUEUES,
+)
+async def get_queues(request: AnyRequest) -> Response[bytes]:
+    """List the queues that have live tasks, and count those tasks."""
+    read_query(request, Query)
+    counts = await services(request).reading.counts()
+    total = sum(count for _, _, count in counts)
+    return answer(media_of_answer(request), answers.Queues(list(answers.by_queue(counts)), total))
+
+
+@route(
+    "GET",
+    "/v1/queues/task-counts",
+    operation_id="get_queue_task_counts",
+    tag=_TAG,
+    summary="Count tasks by queue",
+    gives=answers.QueueCounts,
+    refuses=_READ,
+    examples=examples.QUEUE_COUNTS,
+)
+async def get_queue_task_counts(request: AnyRequest) -> Response[bytes]:
+    """Count the live tasks of each queue."""
+    read_query(request, Query)
+    queues = answers.by_queue(await services(request).reading.counts())
+    counts = {queue: states.count for queue, states in queues.items()}
+    return answer(media_of_answer(request), answers.QueueCounts(counts, sum(counts.values())))
+
+
+@route(
+    "GET",
+    "/v1/queues/state-counts",
+    operation_id="get_queue_and_state_counts",
+    tag=_TAG,
+    summary="Count tasks by queue and state",
+    gives=answers.QueueAndStateCounts,
+    refuses=_READ,
+    examples=examples.QUEUE_AND_STATE_COUNTS,
+)
+async def get_queue_and_state_counts(request: AnyRequest) -> Response[bytes]:
+    """Count the live tasks of each queue in each state."""
+    read_query(request, Query)
+    queues = answers.by_queue(await services(request).reading.counts())
+    return answer(media_of_answer(request), answers.QueueAndStateCounts(queues))
+
+
+@route(
+    "GET",
+    "/v1/state-counts",
+    operation_id="get_task_state_counts",
+    tag=_TAG,
+    summary="Count a queue's tasks by state",
+    query=QueueQuery,
+    gives=answers.StateCounts,
+    refuses=_READ,
+    examples=examples.STATE_COUNTS,
+)
+async def get_task_state_counts(request: AnyRequest) -> Response[bytes]:
+    """Count the live tasks of one queue in each state; a queue without any has a count of 0."""
+    queue = read_query(request, QueueQuery).to_queue()
+    counts = await services(request).reading.counts(queue)
+    return answer(media_of_answer(request), answers.state_counts(queue, counts))
+
+
+HANDLERS: list[HTTPRouteHandler] = [
+    clean_up_timed_out,
+    get_queues,
+    get_queue_task_counts,
+    get_queue_and_state_counts,
+    get_task_state_counts,
+]

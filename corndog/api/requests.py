@@ -1,0 +1,331 @@
+"""What clients send, and how it becomes what the use cases take.
+
+Types, lengths and ranges are held while decoding; each `to_…` holds the rest and names the field in its refusals.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from math import isfinite
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Raw
+
+from corndog.api.fields import (
+    UNGIVEN,
+    AnyJson,
+    AnyState,
+    Base64,
+    Count,
+    Delivery,
+    JsonObject,
+    MediaType,
+    Name,
+    Priority,
+    Seconds,
+    State,
+    Time,
+    Ungiven,
+    WorkerId,
+)
+from corndog.api.media import Media
+from corndog.domain.errors import Invalid
+from corndog.domain.limits import Sizes, check_media_type, check_name, check_size, duration, instant
+from corndog.domain.task import (
+    DEFAULT_MAX_ATTEMPTS,
+    DEFAULT_QUEUE,
+    DEFAULT_STATE,
+    Change,
+    Claim,
+    Content,
+    Jitter,
+    Match,
+    NewTask,
+    RetryPolicy,
+)
+
+OCTETS = "application/octet-stream"
+_DEFAULTS = RetryPolicy()
+
+
+class Body(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The base of all bodies: unknown fields are refused."""
+
+
+class SubmitFields(Body):
+    """A new task, but for what it carries."""
+
+    queue: Name = DEFAULT_QUEUE
+    kind: Annotated[Name | None, Meta(description="Handler name, for worker runtimes to dispatch on.")] = None
+    current_state: State = DEFAULT_STATE
+    auto_target_state: Annotated[
+        State | None,
+        Meta(description="The state that a claim or a timeout swaps to; default: current_state + `-working`."),
+    ] = None
+    priority: Priority = 0
+    delay: Annotated[Seconds | None, Meta(description="Parks the task for so long.")] = None
+    run_at: Annotated[Time | None, Meta(description="Parks the task until then.")] = None
+    timeout: Annotated[
+        Seconds | None,
+        Meta(description="Clock of the unclaimed task; 0 or absent: none. Needs an auto_target_state."),
+    ] = None
+    work_timeout: Annotated[
+        Seconds | None, Meta(description="Clock of each claim; absent: the server's default, 0: none.")
+    ] = None
+    max_attempts: Annotated[Count | None, Meta(description="How many tries may fail; null: any number.")] = (
+        DEFAULT_MAX_ATTEMPTS
+    )
+    backoff: Seconds = _DEFAULTS.backoff.total_seconds()
+    backoff_max: Seconds = _DEFAULTS.backoff_max.total_seconds()
+    backoff_multiplier: Annotated[float, Meta(ge=1, le=1000)] = _DEFAULTS.backoff_multiplier
+    jitter: Jitter = _DEFAULTS.jitter
+    max_lost: Annotated[
+        Count | None,
+        Meta(description="How many deliveries may time out before the task ends as failed; null: any number."),
+    ] = None
+
+    def to_task(self, payload: Content | None, metadata: str | None = None, at: str = "") -> NewTask:
+        """Give the task that is asked for; `at` prefixes fields in refusals."""
+        for field in ("queue", "kind", "current_state", "auto_target_state"):
+            check_name(getattr(self, field), at + field)
+        return NewTask(
+            queue=self.queue,
+            kind=self.kind,
+            current_state=self.current_state,
+            auto_target_state=self.auto_target_state,
+            priority=self.priority,
+            delay=duration(self.delay, f"{at}delay"),
+            run_at=instant(self.run_at, f"{at}run_at"),
+            timeout=duration(self.timeout, f"{at}timeout"),
+            work_timeout=duration(self.work_timeout, f"{at}work_timeout"),
+            policy=RetryPolicy(
+                max_attempts=self.max_attempts,
+                backoff=_given(self.backoff, f"{at}backoff"),
+                backoff_max=_given(self.backoff_max, f"{at}backoff_max"),
+                backoff_multiplier=_finite(self.backoff_multiplier, f"{at}backoff_multiplier"),
+                jitter=self.jitter,
+                max_lost=self.max_lost,
+            ),
+            metadata=metadata,
+            payload=payload,
+        )
+
+
+class Submit(SubmitFields):
+    """A new task."""
+
+    payload: AnyJson | Ungiven = UNGIVEN
+    payload_base64: Base64 | Ungiven = UNGIVEN
+    content_type: Annotated[
+        MediaType | None, Meta(description="Default: application/json for `payload`, else application/octet-stream.")
+    ] = None
+    metadata: JsonObject | Ungiven = UNGIVEN
+
+    def to_new(self, media: Media, sizes: Sizes, at: str = "") -> NewTask:
+        """Give the task that is asked for."""
+        payload = read_content(
+            media, sizes, self.payload, self.payload_base64, self.content_type, f"{at}payload", f"{at}content_type"
+        )
+        metadata = _metadata(media, sizes, self.metadata, f"{at}metadata")
+        return self.to_task(payload, metadata, at)
+
+
+class Next(Body):
+    """A claim of ready tasks."""
+
+    queue: Annotated[Name | None, Meta(description="Default: `default`.")] = None
+    queues: Annotated[
+        Annotated[list[Name], Meta(min_length=1)] | None,
+        Meta(description="Instead of `queue`: the best priority, then the oldest, of all of them."),
+    ] = None
+    current_state: AnyState = DEFAULT_STATE
+    override_current_state: Annotated[
+        State | None, Meta(description="Applies after the swap: the state while held.")
+    ] = None
+    override_auto_target_state: Annotated[
+        State | None, Meta(description="Applies after the swap: where a timeout leads.")
+    ] = None
+    override_timeout: Annotated[
+        Seconds | None, Meta(description="Clock of this claim; absent: the task's work_timeout, 0: none.")
+    ] = None
+    count: Annotated[int, Meta(ge=1, description="Most tasks to claim.")] = 1
+    worker_id: Annotated[WorkerId, Meta(description="Who holds them from now on.")] = ""
+
+    def to_claim(self, sizes: Sizes) -> Claim:
+        """Give the claim that is asked for."""
+        if self.queue is not None and self.queues is not None:
+            raise Invalid("give either `queue` or `queues`, not both", field="queues")
+        queues = tuple(dict.fromkeys(self.queues or [self.queue or DEFAULT_QUEUE]))
+        for queue in queues:
+            check_name(queue, "queues" if self.queues else "queue")
+        for field in ("current_state", "override_current_state", "override_auto_target_state", "worker_id"):
+            check_name(getattr(self, field), field)
+        _at_most(len(queues), sizes.items, "queues")
+        _at_most(self.count, sizes.items, "count")
+        return Claim(
+            queues=queues,
+            current_state=self.current_state,
+            override_current_state=self.override_current_state,
+            override_auto_target_state=self.override_auto_target_state,
+            override_timeout=duration(self.override_timeout, "override_timeout"),
+            count=self.count,
+            worker_id=self.worker_id,
+        )
+
+
+class MatchFields(Body):
+    """What the caller takes the task to be: what is given must agree, or nothing is written."""
+
+    queue: Name | None = None
+    current_state: Annotated[
+        AnyState | None, Meta(description="Required of a task that is not held, unless it is canceled.")
+    ] = None
+    delivery: Annotated[
+        Delivery | None, Meta(description="Required of a held task, unless it is canceled: the hold's number.")
+    ] = None
+
+    def to_match(self) -> Match:
+        """Give what is to be matched."""
+        check_name(self.queue, "queue")
+        check_name(self.current_state, "current_state")
+        return Match(queue=self.queue, current_state=self.current_state, delivery=self.delivery)
+
+
+class Update(MatchFields):
+    """A move to a new state, or with none (or the present one) a progress write."""
+
+    new_state: Annotated[State | None, Meta(description="Ends a hold; the task is ready there.")] = None
+    auto_target_state: Annotated[
+        State | None, Meta(description="Default: new_state + `-working`; of a progress write: as it is.")
+    ] = None
+    timeout: Annotated[
+        Seconds | None,
+        Meta(description="With a new state: its clock. Of a progress write: restarts the clock; absent: as it is."),
+    ] = None
+    priority: Annotated[Priority, Meta(description="Must be given again each time.")] = 0
+    payload: AnyJson | Ungiven = UNGIVEN
+    payload_base64: Base64 | Ungiven = UNGIVEN
+    content_type: MediaType | None = None
+
+    def to_change(self, media: Media, sizes: Sizes) -> Change:
+        """Give the change that is asked for."""
+        check_name(self.new_state, "new_state")
+        check_name(self.auto_target_state, "auto_target_state")
+        return Change(
+            new_state=self.new_state,
+            auto_target_state=self.auto_target_state,
+            timeout=duration(self.timeout, "timeout"),
+            priority=self.priority,
+            payload=read_content(
+                media, sizes, self.payload, self.payload_base64, self.content_type, "payload", "content_type"
+            ),
+        )
+
+
+class Complete(MatchFields):
+    """The end of a task's work, and what comes next."""
+
+    result: AnyJson | Ungiven = UNGIVEN
+    result_base64: Base64 | Ungiven = UNGIVEN
+    result_content_type: MediaType | None = None
+    next_task: Annotated[Submit | None, Meta(description="Submitted in the same transaction; it inherits nothing.")] = (
+        None
+    )
+    next_tasks: Annotated[list[Submit] | None, Meta(description="The same, for several tasks.")] = None
+
+    def to_result(self, media: Media, sizes: Sizes) -> Content | None:
+        """Give the result, if there is one."""
+        return read_content(
+            media,
+            sizes,
+            self.result,
+            self.result_base64,
+            self.result_content_type,
+            "result",
+            "result_content_type",
+        )
+
+    def to_next(self, media: Media, sizes: Sizes) -> Sequence[NewTask]:
+        """Give the next tasks, in order."""
+        if self.next_task is not None and self.next_tasks is not None:
+            raise Invalid("give either `next_task` or `next_tasks`, not both", field="next_tasks")
+        if self.next_task is not None:
+            return [self.next_task.to_new(media, sizes, at="next_task.")]
+        wanted = self.next_tasks or []
+        _at_most(len(wanted), sizes.items, "next_tasks")
+        return [new.to_new(media, sizes, at=f"next_tasks[{place}].") for place, new in enumerate(wanted)]
+
+
+class Release(MatchFields, kw_only=True):
+    """Gives a held task back: back home, no attempt used."""
+
+    delivery: Annotated[Delivery, Meta(description="The hold's number.")]
+    delay: Annotated[Seconds | None, Meta(description="Parks the task for so long.")] = None
+
+    def to_delay(self) -> timedelta | None:
+        """Give the delay."""
+        return duration(self.delay, "delay")
+
+
+class Cancel(MatchFields):
+    """Ends a task, whoever holds it."""
+
+
+class CleanUp(Body):
+    """A sweep of timed-out tasks."""
+
+    at_time: Annotated[
+        Time | None, Meta(description="Ends clocks that run out by then; default: now. May be in the future.")
+    ] = None
+    queue: Annotated[Name | None, Meta(description="Default: all queues.")] = None
+
+
+def read_content(
+    media: Media,
+    sizes: Sizes,
+    as_json: Raw | Ungiven,
+    as_bytes: bytes | Ungiven,
+    media_type: str | None,
+    field: str,
+    type_field: str,
+) -> Content | None:
+    """Give a payload or result as it was sent: as JSON, as bytes, or not at all."""
+    if media_type is not None:
+        check_media_type(media_type, type_field)
+    if not isinstance(as_json, Ungiven):
+        if not isinstance(as_bytes, Ungiven):
+            raise Invalid(f"give either `{field}` or `{field}_base64`, not both", field=f"{field}_base64")
+        text = media.read_json(as_json, field)
+        check_size(len(text), sizes.payload, field)
+        return Content(text, media_type or Media.JSON, is_json=True)
+    if not isinstance(as_bytes, Ungiven):
+        check_size(len(as_bytes), sizes.payload, f"{field}_base64")
+        return Content(as_bytes, media_type or OCTETS, is_json=False)
+    if media_type is not None:
+        raise Invalid(f"there is no `{field}` that it could be the type of", field=type_field)
+    return None
+
+
+def _metadata(media: Media, sizes: Sizes, raw: Raw | Ungiven, field: str) -> str | None:
+    if isinstance(raw, Ungiven) or bytes(raw) in {b"null", b"\xc0"}:
+        return None
+    text = media.read_object(raw, field)
+    check_size(len(text.encode()), sizes.metadata, field)
+    return text
+
+
+def _given(seconds: float, field: str) -> timedelta:
+    value = duration(seconds, field)
+    assert value is not None
+    return value
+
+
+def _finite(number: float, field: str) -> float:
+    if not isfinite(number):
+        raise Invalid("a finite number is expected", field=field)
+    return number
+
+
+def _at_most(number: int, limit: int, field: str) -> None:
+    if number > limit:
+        raise Invalid(f"{number} are too many: at most {limit} are allowed", field=field)

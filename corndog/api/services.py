@@ -1,0 +1,25 @@
+"""What the handlers work with: the use cases, and the limits that this server holds."""
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from corndog.domain.limits import Sizes
+from corndog.service.claims import Claims
+from corndog.service.clocks import Clocks
+from corndog.service.reading import Reading
+from corndog.service.tasks import Tasks
+
+Check = Callable[[], Awaitable[str]]
+"""Looks at one part that the server can do without, and says in a word or two how it is; raises if it is away."""
+
+
+class Services(msgspec.Struct, frozen=True, kw_only=True):
+    """One application's use cases."""
+
+    tasks: Tasks
+    claims: Claims
+    clocks: Clocks
+    reading: Reading
+    sizes: Sizes
+    dispensable: dict[str, Check]

@@ -1,0 +1,84 @@
+"""Every way in which corndog refuses a call.
+
+    CorndogError
+    ├── Invalid            malformed or out of range; names the field and the rule
+    │   └── TooLarge       a size beyond its limit
+    ├── NotFound           no such task, or it has no such content
+    ├── Conflict           the task is not what the caller takes it for; says what is there
+    └── Unavailable        the database can't answer now; nothing acknowledged is lost, try again
+
+`code` is stable and meant for programs; the message is meant for people.
+"""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from corndog.domain.task import Task
+
+
+class Code(StrEnum):
+    """The stable codes of all refusals."""
+
+    INVALID = "invalid"
+    MALFORMED = "malformed_body"
+    UNKNOWN_FIELD = "unknown_field"
+    TOO_LARGE = "too_large"
+    CURSOR = "invalid_cursor"
+
+    TASK_NOT_FOUND = "task_not_found"
+    PAYLOAD_NOT_FOUND = "payload_not_found"
+    RESULT_NOT_FOUND = "result_not_found"
+
+    HELD = "held"
+    STALE_DELIVERY = "stale_delivery"
+    STATE_MISMATCH = "state_mismatch"
+    QUEUE_MISMATCH = "queue_mismatch"
+    BLOCKED = "blocked"
+    ENDED = "ended"
+    OTHER_REQUEST = "other_request"
+
+    UNAVAILABLE = "unavailable"
+
+
+class CorndogError(Exception):
+    """A call was refused, and nothing has changed."""
+
+    def __init__(self, code: Code, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Invalid(CorndogError):
+    """The request is malformed or a value is out of range, whatever the task's state."""
+
+    def __init__(self, message: str, *, field: str | None = None, code: Code = Code.INVALID) -> None:
+        super().__init__(code, message)
+        self.field = field
+
+
+class TooLarge(Invalid):
+    """A value is larger than its limit in bytes."""
+
+    def __init__(self, field: str, size: int, limit: int) -> None:
+        super().__init__(f"{size} bytes, at most {limit} are allowed", field=field, code=Code.TOO_LARGE)
+
+
+class NotFound(CorndogError):
+    """There is no such task, or the task has no such content."""
+
+
+class Conflict(CorndogError):
+    """The task is there but not as the caller takes it to be; `task` is what is there."""
+
+    def __init__(self, code: Code, message: str, task: "Task") -> None:
+        super().__init__(code, message)
+        self.task = task
+
+
+class Unavailable(CorndogError):
+    """The database did not answer in time, or kept refusing; `retry_after` is in seconds."""
+
+    def __init__(self, message: str, *, retry_after: int = 1) -> None:
+        super().__init__(Code.UNAVAILABLE, message)
+        self.retry_after = retry_after

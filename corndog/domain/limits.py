@@ -1,0 +1,124 @@
+"""The limits of the protocol, each in one place, and the checks that hold them.
+
+Sizes that an operator may choose are in `Sizes`; the rest is the same on every server, so that a task written
+through one can be written through any other.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+from math import isfinite
+from typing import Annotated
+
+import msgspec
+
+from corndog.domain.errors import Invalid, TooLarge
+
+NAME_MAX = 255
+"""Longest queue, kind, worker id or derived state, in characters."""
+
+STATE_MAX = 240
+"""Longest submitted state: leaves room for the suffixes of derived ones."""
+
+DURATION_MAX = timedelta(days=3650)
+"""Longest duration: ten years."""
+
+DURATION_MAX_SECONDS = DURATION_MAX.total_seconds()
+
+PRIORITY_MIN = -(2**31)
+PRIORITY_MAX = 2**31 - 1
+
+COUNT_MAX = 2**31 - 1
+"""Largest attempt budget or cap of lost deliveries."""
+
+DELIVERY_MAX = 2**63 - 1
+
+CONTROL_PATTERN = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"
+"""No control characters (Unicode category Cc), as ECMA-262 writes it: for schemas."""
+
+MEDIA_TYPE_PATTERN = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+( *;[ -~]*)?$"
+"""A media type with parameters, in printable ASCII (RFC 9110, section 8.3.1)."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_MEDIA_TYPE = re.compile(MEDIA_TYPE_PATTERN)
+_MICROSECONDS = 1_000_000
+_Instant = Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+class Sizes(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits that an operator sets; bytes, or numbers of items."""
+
+    payload: int
+    metadata: int
+    items: int
+    page: int
+
+
+def check_name(value: str | None, field: str) -> None:
+    """Refuse control characters; length is held where the value is decoded.
+
+    Raises:
+        Invalid: the value has a control character.
+
+    """
+    if value is not None and (found := _CONTROL.search(value)):
+        raise Invalid(
+            f"control characters are not allowed (U+{ord(found.group()):04X} at position {found.start()})",
+            field=field,
+        )
+
+
+def check_media_type(value: str, field: str) -> None:
+    """Refuse what could not be sent as a Content-Type header.
+
+    Raises:
+        Invalid: the value is not a media type.
+
+    """
+    if not _MEDIA_TYPE.fullmatch(value) or len(value) > NAME_MAX:
+        raise Invalid("not a media type such as `application/json`", field=field)
+
+
+def check_size(size: int, limit: int, field: str) -> None:
+    """Hold a size in bytes to its limit.
+
+    Raises:
+        TooLarge: beyond it.
+
+    """
+    if size > limit:
+        raise TooLarge(field, size, limit)
+
+
+def duration(seconds: float | None, field: str) -> timedelta | None:
+    """Turn seconds into a duration, exactly.
+
+    Raises:
+        Invalid: negative, not finite, over ten years, or finer than a microsecond.
+
+    """
+    if seconds is None:
+        return None
+    if not isfinite(seconds) or not 0 <= seconds <= DURATION_MAX_SECONDS:
+        raise Invalid(f"seconds from 0 to {DURATION_MAX_SECONDS:.0f} (ten years) are allowed", field=field)
+    micros = round(seconds * _MICROSECONDS)
+    if micros / _MICROSECONDS != seconds:
+        raise Invalid("at most 6 decimals are allowed", field=field)
+    return timedelta(microseconds=micros)
+
+
+def instant(text: str | None, field: str) -> datetime | None:
+    """Read an RFC 3339 time that says its offset, as UTC.
+
+    Raises:
+        Invalid: it is none, or not in the years 1 to 9999 of UTC.
+
+    """
+    if text is None:
+        return None
+    try:
+        time = msgspec.convert(text, _Instant)
+        return time.astimezone(UTC)
+    except (msgspec.ValidationError, OverflowError):
+        raise Invalid(
+            "an RFC 3339 time with an offset is expected, such as 2030-01-31T08:00:00Z", field=field
+        ) from None

@@ -1,0 +1,188 @@
+"""The records: a task, what is asked of it, and what one of its deliveries left behind.
+
+The life of a task, seen through its phase:
+
+        submit ──────────────► ready ◄───────────── time out, release,
+          │                    │   ▲                update to a new state
+          │ delay, run_at      │   │
+          ▼                    │ claim
+        parked ──── unpark ────┘   │
+          ▲                    ▼   │
+          └── release ─────── held ┘
+              with delay       │
+                               ▼
+                    completed │ failed │ canceled      (the archive)
+
+A task has two state strings: `current_state`, and `auto_target_state`, into which a claim or a timeout swaps it.
+"""
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+from uuid import UUID
+
+import msgspec
+
+DEFAULT_QUEUE = "default"
+DEFAULT_STATE = "submitted"
+WORKING_SUFFIX = "-working"
+SCHEDULED_SUFFIX = "-scheduled"
+DEFAULT_MAX_ATTEMPTS = 3
+
+
+class Phase(StrEnum):
+    """What can happen to a task next; the last three are the archive's."""
+
+    READY = "ready"
+    HELD = "held"
+    PARKED = "parked"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+
+ARCHIVED = frozenset({Phase.COMPLETED, Phase.FAILED, Phase.CANCELED})
+
+
+class Outcome(StrEnum):
+    """How one delivery, or a whole task, came to its end."""
+
+    SUCCEEDED = "succeeded"
+    DEAD = "dead"
+    RELEASED = "released"
+    MOVED = "moved"
+    CANCELED = "canceled"
+
+
+class Jitter(StrEnum):
+    """How a retry's backoff is spread: evenly from zero to its full length, or not at all."""
+
+    FULL = "full"
+    NONE = "none"
+
+
+class Content(msgspec.Struct, frozen=True):
+    """A payload or a result: opaque bytes, their media type, and whether they were written as JSON."""
+
+    data: bytes
+    media_type: str
+    is_json: bool
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """A task as the database has it, live or archived.
+
+    Times are the database's, in UTC, to the microsecond. `timeout` is the length of the present clock and
+    `due_time` its end (or, of a parked task, the time of its release); None is none. A `work_timeout` of None is
+    the server's default, and of zero none. `delivery` is the fencing number: how often the task was handed out.
+    """
+
+    id: UUID
+    queue: str
+    kind: str | None
+    current_state: str
+    auto_target_state: str
+    phase: Phase
+    home_state: str
+    home_target: str
+    priority: int
+    submit_time: datetime
+    update_time: datetime
+    timeout: timedelta | None
+    work_timeout: timedelta | None
+    due_time: datetime | None
+    delivery: int
+    held_by: str | None
+    claim_time: datetime | None
+    attempt: int
+    max_attempts: int | None
+    backoff: timedelta
+    backoff_max: timedelta
+    backoff_multiplier: float
+    jitter: Jitter
+    lost: int
+    max_lost: int | None
+    job_id: UUID | None
+    name: str | None
+    waiting_on: int
+    last_error: str | None
+    metadata: str | None
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether it waits for other tasks rather than for a time."""
+        return self.phase is Phase.PARKED and self.due_time is None
+
+    @property
+    def order(self) -> tuple[int, datetime, UUID]:
+        """Its place among the ready tasks: highest priority, then oldest."""
+        return (-self.priority, self.submit_time, self.id)
+
+
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a task may fail or be lost, and how long it then waits."""
+
+    max_attempts: int | None = DEFAULT_MAX_ATTEMPTS
+    backoff: timedelta = timedelta(seconds=5)
+    backoff_max: timedelta = timedelta(hours=1)
+    backoff_multiplier: float = 2.0
+    jitter: Jitter = Jitter.FULL
+    max_lost: int | None = None
+
+
+class NewTask(msgspec.Struct, frozen=True, kw_only=True):
+    """What a submitter asks for. `metadata` is the text of a JSON object."""
+
+    queue: str = DEFAULT_QUEUE
+    kind: str | None = None
+    current_state: str = DEFAULT_STATE
+    auto_target_state: str | None = None
+    priority: int = 0
+    delay: timedelta | None = None
+    run_at: datetime | None = None
+    timeout: timedelta | None = None
+    work_timeout: timedelta | None = None
+    policy: RetryPolicy = RetryPolicy()
+    metadata: str | None = None
+    payload: Content | None = None
+
+
+class Match(msgspec.Struct, frozen=True, kw_only=True):
+    """What the caller takes the task to be; what is given must agree."""
+
+    queue: str | None = None
+    current_state: str | None = None
+    delivery: int | None = None
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """A pull of up to `count` tasks in one state from one or several queues."""
+
+    queues: tuple[str, ...] = (DEFAULT_QUEUE,)
+    current_state: str = DEFAULT_STATE
+    override_current_state: str | None = None
+    override_auto_target_state: str | None = None
+    override_timeout: timedelta | None = None
+    count: int = 1
+    worker_id: str = ""
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """An update: to a new state, or (with none, or the present one) a progress write."""
+
+    new_state: str | None = None
+    auto_target_state: str | None = None
+    timeout: timedelta | None = None
+    priority: int = 0
+    payload: Content | None = None
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """What remains of a delivery that ended while its task lives on. `request` is the hash of what ended it."""
+
+    task_id: UUID
+    delivery: int
+    worker_id: str
+    claim_time: datetime
+    end_time: datetime
+    outcome: Outcome
+    request: bytes | None

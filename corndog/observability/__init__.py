@@ -1,0 +1,1 @@
+"""What it says of itself: logs (metrics and traces join here)."""

@@ -1,0 +1,47 @@
+"""What time does to tasks when someone asks for it: the sweep of timed-out tasks, and unparking."""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+
+from corndog.domain.task import Task
+from corndog.store import tasks as store
+from corndog.store.engine import Connection, Database
+from corndog.store.reading import now
+
+BATCH = 500
+"""How many tasks one transaction moves: enough to be fast, few enough to hold nobody up."""
+
+
+class Clocks:
+    """Ends clocks and parkings."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def clean_up(self, at_time: datetime | None = None, queue: str | None = None) -> int:
+        """Time out every task whose clock ends by `at_time` (default: now), and tell how many.
+
+        Tasks that are claimed after this began are left alone, so that with a time in the future it ends.
+        """
+        began = await self._database.run(now)
+        by = began if at_time is None else at_time
+        dead = await self._in_batches(
+            lambda connection: store.sweep_dead(connection, at_time=by, began=began, queue=queue, batch=BATCH)
+        )
+        swept = await self._in_batches(
+            lambda connection: store.sweep(connection, at_time=by, began=began, queue=queue, batch=BATCH)
+        )
+        return dead + swept
+
+    async def unpark(self) -> int:
+        """Make every parked task ready whose time has come by the database's clock, and tell how many."""
+        return await self._in_batches(lambda connection: store.unpark(connection, BATCH))
+
+    async def _in_batches(self, move: Callable[[Connection], Awaitable[list[Task]]]) -> int:
+        """Move batches, each in a transaction of its own, until one is not full."""
+        total = 0
+        while True:
+            moved = await self._database.run(move)
+            total += len(moved)
+            if len(moved) < BATCH:
+                return total

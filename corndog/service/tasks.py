@@ -1,0 +1,203 @@
+"""The use cases that write one task: submit, update, complete, release, cancel."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from hashlib import blake2b
+from typing import TypeVar
+from uuid import UUID
+
+import msgspec
+
+from corndog.domain import replays, transitions
+from corndog.domain.errors import Code, NotFound, Unavailable
+from corndog.domain.task import Change, Content, Match, NewTask, Outcome, Phase, Task
+from corndog.service.ids import NewId
+from corndog.store import tasks as store
+from corndog.store.engine import Connection, Database
+from corndog.store.reading import Include, get
+from corndog.store.rows import Found
+
+_T = TypeVar("_T")
+
+_TRIES = 20
+"""How often a write is tried on a task that changes each time between the write and the look at why it failed."""
+
+
+class Written(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a write; `replayed` where an earlier request had done it already."""
+
+    task: Task
+    next_task_ids: Sequence[UUID] = ()
+    replayed: bool = False
+
+
+class Tasks:
+    """Writes tasks."""
+
+    def __init__(self, database: Database, new_id: NewId) -> None:
+        self._database = database
+        self._new_id = new_id
+
+    async def submit(self, news: Sequence[NewTask]) -> list[Task]:
+        """Submit tasks, all or none, first in first.
+
+        Raises:
+            Invalid: one of them breaks a rule.
+
+        """
+        for new in news:
+            transitions.check_new(new)
+        items = [store.Submission(self._new_id(), new) for new in news]
+        ids = [item.id for item in items]
+        written = await self._database.run(lambda connection: store.submit(connection, items))
+        if len(written) < len(items):
+            # An earlier run of the same statement had been committed when its connection was lost.
+            missing = [task_id for task_id in ids if task_id not in written]
+            found = await self._database.run(lambda connection: get(connection, missing, Include()))
+            written |= {task_id: entry.task for task_id, entry in found.items()}
+        return [written[task_id] for task_id in ids]
+
+    async def complete(
+        self, task_id: UUID, match: Match, result: Content | None, next_tasks: Sequence[NewTask]
+    ) -> Written:
+        """Archive a task as completed; store its result and submit its next tasks in the same transaction.
+
+        Raises:
+            Invalid: a next task breaks a rule, or neither `delivery` nor `current_state` is given.
+            NotFound: there is no such task.
+            Conflict: the task is not what `match` says.
+
+        """
+        transitions.check_given(match)
+        for place, new in enumerate(next_tasks):
+            transitions.check_new(new, at=f"next_tasks[{place}].")
+        submissions = [store.Submission(self._new_id(), new) for new in next_tasks]
+        next_ids = tuple(submission.id for submission in submissions)
+        request = _hash("complete", match, result, next_tasks)
+        ending = store.Ending(id=task_id, match=match, request=request, next_task_ids=next_ids, result=result)
+
+        async def work(connection: Connection) -> Task | None:
+            ended = await store.end(connection, [ending], phase=Phase.COMPLETED, outcome=Outcome.SUCCEEDED)
+            if ended and submissions:
+                await store.submit(connection, submissions)
+            return ended.get(task_id)
+
+        def explain(found: Found) -> Written | None:
+            if replays.is_replay(found, match.delivery, request):
+                return Written(task=found.task, next_task_ids=found.next_task_ids, replayed=True)
+            transitions.check_match(found.task, match, parked_too=True)
+            return None
+
+        run = self._database.transaction if submissions else self._database.run
+        written = await self._write(task_id, match.delivery, lambda: run(work), explain)
+        return written if isinstance(written, Written) else Written(task=written, next_task_ids=next_ids)
+
+    async def update(self, task_id: UUID, match: Match, change: Change) -> Written:
+        """Move a task to a new state, or write its progress.
+
+        Raises:
+            Invalid: neither `delivery` nor `current_state` is given, or a clock would end where no worker looks.
+            NotFound: there is no such task.
+            Conflict: the task is not what `match` says.
+
+        """
+        transitions.check_given(match)
+        request = _hash("update", match, change)
+        item = store.Update(id=task_id, match=match, change=change, request=request, token=self._new_id())
+
+        def explain(found: Found) -> Written | None:
+            if found.write_token == item.token:
+                return Written(task=found.task)
+            if replays.is_replay(found, match.delivery, request):
+                return Written(task=found.task, replayed=True)
+            transitions.check_match(found.task, match, parked_too=True)
+            transitions.check_change(found.task, change)
+            return None
+
+        work = _one(store.update, item)
+        return _as_written(await self._write(task_id, match.delivery, lambda: self._database.run(work), explain))
+
+    async def release(self, task_id: UUID, match: Match, delay: timedelta | None) -> Written:
+        """Give a held task back, at once or after a delay; no attempt is used up.
+
+        Raises:
+            NotFound: there is no such task.
+            Conflict: this delivery does not hold the task, or the task is not what `match` says.
+
+        """
+        request = _hash("release", match, delay)
+        item = store.Release(id=task_id, match=match, delay=delay, request=request, token=self._new_id())
+
+        def explain(found: Found) -> Written | None:
+            if found.write_token == item.token:
+                return Written(task=found.task)
+            if replays.is_replay(found, match.delivery, request):
+                return Written(task=found.task, replayed=True)
+            transitions.check_match(found.task, match, parked_too=False)
+            return None
+
+        work = _one(store.release, item)
+        return _as_written(await self._write(task_id, match.delivery, lambda: self._database.run(work), explain))
+
+    async def cancel(self, task_id: UUID, match: Match) -> Written:
+        """Archive a task as canceled, whoever holds it.
+
+        Raises:
+            NotFound: there is no such task.
+            Conflict: it has ended otherwise, or is not what `match` says.
+
+        """
+        item = store.Ending(id=task_id, match=match)
+
+        async def work(connection: Connection) -> Task | None:
+            ended = await store.end(connection, [item], phase=Phase.CANCELED, outcome=Outcome.CANCELED, any_phase=True)
+            return ended.get(task_id)
+
+        def explain(found: Found) -> Written | None:
+            if replays.is_cancel_replay(found.task):
+                return Written(task=found.task, replayed=True)
+            transitions.check_fields(found.task, match)
+            return None
+
+        return _as_written(await self._write(task_id, match.delivery, lambda: self._database.run(work), explain))
+
+    async def _write(
+        self,
+        task_id: UUID,
+        delivery: int | None,
+        write: Callable[[], Awaitable[Task | None]],
+        explain: Callable[[Found], Written | None],
+    ) -> Task | Written:
+        """Write a task; where nothing was written, look why: `explain` raises the reason, or answers a replay.
+
+        It answers None when it sees no reason: then the task has changed in between, and the write is tried again.
+        """
+        for _ in range(_TRIES):
+            if (task := await write()) is not None:
+                return task
+            found = await self._database.run(lambda connection: store.look_up(connection, task_id, delivery))
+            if found is None:
+                raise NotFound(Code.TASK_NOT_FOUND, f"there is no task {task_id}")
+            if (answer := explain(found)) is not None:
+                return answer
+        raise Unavailable("the task keeps changing; try again")
+
+
+def _one(
+    write: Callable[[Connection, Sequence[_T]], Awaitable[dict[UUID, Task]]], item: _T
+) -> Callable[[Connection], Awaitable[Task | None]]:
+    """Make work of a statement over a group that has one item."""
+
+    async def work(connection: Connection) -> Task | None:
+        return next(iter((await write(connection, [item])).values()), None)
+
+    return work
+
+
+def _as_written(answer: Task | Written) -> Written:
+    return answer if isinstance(answer, Written) else Written(task=answer)
+
+
+def _hash(verb: str, *request: object) -> bytes:
+    """Hash a decoded request, contents included."""
+    return blake2b(msgspec.msgpack.encode((verb, request)), digest_size=16).digest()

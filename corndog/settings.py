@@ -1,0 +1,114 @@
+"""All settings, each read from an environment variable `CORNDOG_<NAME>`; this is their only table.
+
+`corndog settings` prints it. Durations are seconds, sizes are bytes.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+import msgspec
+from msgspec import Meta
+
+PREFIX = "CORNDOG_"
+
+
+class SettingsError(Exception):
+    """A setting is missing, unknown or out of range; the message names the variable."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be set, with its default and limits."""
+
+    database_url: Annotated[
+        str, Meta(description="`postgresql+asyncpg://…` or `cockroachdb+asyncpg://…`; required to serve")
+    ] = ""
+    redis_url: Annotated[str, Meta(description="`redis://…` or `unix://…`; empty: run without Redis")] = ""
+    isolation: Annotated[
+        Literal["read committed", "serializable"],
+        Meta(description="isolation level of every transaction"),
+    ] = "read committed"
+    pool_size: Annotated[int, Meta(ge=1, le=1000, description="database connections of one process")] = 10
+    pool_timeout: Annotated[
+        float, Meta(gt=0, le=300, description="longest wait for a database connection before a 503")
+    ] = 10.0
+    statement_timeout: Annotated[
+        float, Meta(gt=0, le=3600, description="the database ends a statement that runs longer than this")
+    ] = 30.0
+    retry_deadline: Annotated[float, Meta(gt=0, le=300, description="how long a transaction is rerun before a 503")] = (
+        15.0
+    )
+
+    default_work_timeout: Annotated[
+        float, Meta(ge=0, le=315_360_000, description="clock of a claim that names none; 0: none")
+    ] = 300.0
+    max_body_bytes: Annotated[int, Meta(ge=1024, description="largest request body")] = 33_554_432
+    max_payload_bytes: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(description="largest payload or result; unset: 16 MiB on PostgreSQL, 1 MiB on CockroachDB"),
+    ] = None
+    max_metadata_bytes: Annotated[int, Meta(ge=2, description="largest metadata object")] = 16_384
+    max_batch_items: Annotated[
+        int, Meta(ge=1, le=10_000, description="most items of one call: next tasks, queues, `count`")
+    ] = 1000
+    max_page_items: Annotated[int, Meta(ge=1, le=10_000, description="most tasks of one page of a listing")] = 1000
+
+    unpark_interval: Annotated[
+        float, Meta(gt=0, le=3600, description="how often parked tasks whose time has come are released")
+    ] = 0.2
+    cleanup_interval: Annotated[
+        float, Meta(ge=0, le=3600, description="how often timed-out tasks are swept; 0: only when asked")
+    ] = 0.0
+    scheduler: Annotated[bool, Meta(description="run the loops inside the server (else run `corndog scheduler`)")] = (
+        True
+    )
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], Meta(description="least severe log line to write")
+    ] = "info"
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str] | None = None) -> Self:
+        """Read the settings from environment variables.
+
+        Raises:
+            SettingsError: a variable is unknown or its value is not allowed.
+
+        """
+        given = {
+            name.removeprefix(PREFIX).lower(): value
+            for name, value in (os.environ if env is None else env).items()
+            if name.startswith(PREFIX) and not name.startswith(f"{PREFIX}TEST_")
+        }
+        known = set(cls.__struct_fields__)
+        for name in given.keys() - known:
+            raise SettingsError(f"{PREFIX}{name.upper()} is not a setting; `corndog settings` lists them")
+        for name, value in given.items():
+            try:
+                msgspec.convert({name: value}, cls, strict=False)
+            except msgspec.ValidationError as error:
+                raise SettingsError(f"{PREFIX}{name.upper()}: {str(error).split(' - at ')[0]}") from None
+        return msgspec.convert(given, cls, strict=False)
+
+    def to_env(self) -> dict[str, str]:
+        """Give the settings that differ from their defaults as environment variables."""
+        defaults = type(self)()
+        pairs = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        return {
+            f"{PREFIX}{name.upper()}": str(value).lower() if isinstance(value, bool) else str(value)
+            for name, value in pairs
+            if value != getattr(defaults, name)
+        }
+
+
+def describe() -> list[tuple[str, str, str]]:
+    """List every setting as (variable, default, meaning), in order of declaration."""
+    schema = msgspec.json.schema(Settings)["$defs"]["Settings"]["properties"]
+    return [
+        (f"{PREFIX}{name.upper()}", json_text(field.get("default")), field.get("description", ""))
+        for name, field in schema.items()
+    ]
+
+
+def json_text(value: object) -> str:
+    """Write a default as it would be given in the environment."""
+    return "" if value is None else value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,0 +1,145 @@
+"""The database: one pool of connections, and one way to run work on them.
+
+Work is a coroutine function over the pool's own asyncpg connection. It may be run again from its start, after any
+conflict and after any lost connection, so it must recognise its own effect (see `corndog.store.tasks`).
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, cast
+
+from sqlalchemy import make_url
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
+from tenacity.stop import stop_base
+
+from corndog.domain.errors import Unavailable
+from corndog.store.sqlstates import Meaning, meaning
+
+if TYPE_CHECKING:
+    import asyncpg
+
+logger = logging.getLogger(__name__)
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+Isolation = Literal["read committed", "serializable"]
+_T = TypeVar("_T")
+
+_FIRST_WAIT = 0.005
+_LONGEST_WAIT = 0.5
+_RERUN = {Meaning.CONFLICT, Meaning.LOST}
+
+
+def is_cockroach(url: str) -> bool:
+    """Whether a database URL names CockroachDB."""
+    return make_url(url).get_backend_name() == "cockroachdb"
+
+
+class Database:
+    """A pool of connections whose every transaction is rerun until it is through.
+
+    Raises (every method that runs work):
+        Unavailable: the database took no work for `retry_deadline` seconds. Nothing that was acknowledged is lost;
+            what was asked may have happened if the connection was lost at the commit.
+
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        isolation: Isolation = "read committed",
+        pool_size: int = 10,
+        pool_timeout: float = 10.0,
+        statement_timeout: float = 30.0,
+        retry_deadline: float = 15.0,
+    ) -> None:
+        self.is_cockroach = is_cockroach(url)
+        self.isolation = isolation
+        session = {
+            "application_name": "corndog",
+            "timezone": "UTC",
+            "default_transaction_isolation": isolation,
+            "statement_timeout": f"{statement_timeout * 1000:.0f}",
+        }
+        if not self.is_cockroach:
+            # Every statement is short and its plan is known: compiling it costs more than running it.
+            session["jit"] = "off"
+        self.engine: AsyncEngine = create_async_engine(
+            url,
+            pool_size=pool_size,
+            max_overflow=0,
+            pool_timeout=pool_timeout,
+            connect_args={"server_settings": session, "timeout": pool_timeout},
+        )
+        self._stop = stop_after_delay(retry_deadline)
+
+    async def run(self, work: Callable[[Connection], Awaitable[_T]]) -> _T:
+        """Run work whose every statement is a transaction of its own."""
+        return await self._persist(work)
+
+    async def transaction(self, work: Callable[[Connection], Awaitable[_T]]) -> _T:
+        """Run work as one transaction: all of it is committed when this returns, or none of it."""
+
+        async def in_transaction(connection: Connection) -> _T:
+            async with connection.transaction():
+                return await work(connection)
+
+        return await self._persist(in_transaction)
+
+    async def once(self, work: Callable[[Connection], Awaitable[_T]]) -> _T:
+        """Run work without any rerun: to learn how the database is, not to get something done."""
+        try:
+            return await self._once(work)
+        except Exception as error:
+            raise _told(error) from error
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self.engine.dispose()
+
+    async def _persist(self, work: Callable[[Connection], Awaitable[_T]]) -> _T:
+        try:
+            return await self._once(work)
+        except Exception as error:
+            if meaning(error) not in _RERUN:
+                raise _told(error) from error
+            return await self._again(work, self._stop)
+
+    async def _again(self, work: Callable[[Connection], Awaitable[_T]], stop: stop_base) -> _T:
+        retrying = AsyncRetrying(
+            retry=retry_if_exception(lambda error: meaning(error) in _RERUN),
+            wait=wait_random_exponential(multiplier=_FIRST_WAIT, max=_LONGEST_WAIT),
+            stop=stop,
+            reraise=True,
+        )
+        try:
+            return await retrying(self._once, work)
+        except Exception as error:
+            raise _told(error) from error
+
+    async def _once(self, work: Callable[[Connection], Awaitable[_T]]) -> _T:
+        async with self._connection() as connection:
+            return await work(connection)
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Connection]:
+        async with self.engine.connect() as pooled:
+            raw = await pooled.get_raw_connection()
+            try:
+                yield cast("Connection", raw.driver_connection)
+            except BaseException as error:
+                # A lost connection can't be used again; one whose statement was cancelled half-way must not be.
+                if isinstance(error, asyncio.CancelledError) or meaning(error) is Meaning.LOST:
+                    await asyncio.shield(pooled.invalidate())
+                raise
+
+
+def _told(error: Exception) -> Exception:
+    """Say what can be said of an error that no rerun helps against."""
+    if meaning(error) is Meaning.FAULT:
+        return error
+    logger.warning("the database is unavailable: %s: %s", type(error).__name__, error)
+    return Unavailable("the database can't take this now; try again")

@@ -1,0 +1,100 @@
+"""One function for each statement that only reads."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Literal
+from uuid import UUID
+
+import msgspec
+
+from corndog.domain.task import Content, Phase
+from corndog.store import rows
+from corndog.store.engine import Connection
+from corndog.store.rows import Entry
+from corndog.store.statements import load
+
+EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
+LATEST = datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
+FIRST_ID = UUID(int=0)
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which tasks a listing shows; None shows all. Times bound `submit_time`, the later one exclusively."""
+
+    archived: bool = False
+    queue: str | None = None
+    current_state: str | None = None
+    phase: Phase | None = None
+    kind: str | None = None
+    worker_id: str | None = None
+    job_id: UUID | None = None
+    submitted_after: datetime = EARLIEST
+    submitted_before: datetime = LATEST
+
+
+class Place(msgspec.Struct, frozen=True, array_like=True):
+    """The last task of a page: the next one begins after it."""
+
+    submit_time: datetime = EARLIEST
+    id: UUID = FIRST_ID
+
+
+class Include(msgspec.Struct, frozen=True):
+    """What is read besides the record."""
+
+    payload: bool = False
+    result: bool = False
+
+
+async def get(connection: Connection, ids: Sequence[UUID], include: Include) -> dict[UUID, Entry]:
+    """Read tasks, live or archived."""
+    read = await connection.fetch(load("get"), list(ids), include.payload, include.result)
+    entries = [rows.entry(row) for row in read]
+    return {entry.task.id: entry for entry in entries}
+
+
+async def page(connection: Connection, wanted: Filter, after: Place, limit: int, include: Include) -> list[Entry]:
+    """List tasks by submit time and id."""
+    read = await connection.fetch(
+        load("list", table="archived_tasks" if wanted.archived else "tasks"),
+        wanted.queue,
+        wanted.current_state,
+        wanted.phase,
+        wanted.kind,
+        wanted.worker_id,
+        wanted.job_id,
+        wanted.submitted_after,
+        wanted.submitted_before,
+        include.payload,
+        after.submit_time,
+        after.id,
+        limit,
+        include.result,
+    )
+    return [rows.entry(row) for row in read]
+
+
+async def content(
+    connection: Connection, task_id: UUID, which: Literal["payloads", "results"]
+) -> tuple[bool, Content | None]:
+    """Read a task's payload or result: whether there is such a task, and what it has."""
+    row = await connection.fetchrow(load("content", table=which), task_id)
+    return row is not None, None if row is None else rows.content(tuple(row))
+
+
+async def counts(connection: Connection, queue: str | None = None) -> list[tuple[str, str, int]]:
+    """Count the live tasks by queue and state."""
+    read = await (connection.fetch(load("counts")) if queue is None else connection.fetch(load("queue_counts"), queue))
+    return [(row[0], row[1], row[2]) for row in read]
+
+
+async def now(connection: Connection) -> datetime:
+    """Read the database's clock."""
+    time: datetime = await connection.fetchval(load("now"))
+    return time
+
+
+async def oldest_overdue(connection: Connection) -> tuple[datetime, datetime] | None:
+    """Tell when the longest overdue hold was due, and the time it is."""
+    row = await connection.fetchrow(load("oldest_overdue"))
+    return None if row is None else (row[0], row[1])

@@ -1,0 +1,73 @@
+"""Rows of the database and the records they stand for."""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+from uuid import UUID
+
+import asyncpg
+import msgspec
+
+from corndog.domain.task import Content, Jitter, Outcome, Phase, Task
+
+RECORD = Task.__struct_fields__
+"""The columns of a task in the order of `sql/fragments/record.sql`, where `priority` is stored as `rank`."""
+
+_PHASE = RECORD.index("phase")
+_PRIORITY = RECORD.index("priority")
+_JITTER = RECORD.index("jitter")
+_WIDTH = len(RECORD)
+
+Row: TypeAlias = asyncpg.Record
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A task with what was asked for besides; None where it was not, or the task has none."""
+
+    task: Task
+    payload: Content | None = None
+    result: Content | None = None
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """A task wherever it is, with all that decides how a refused or repeated write is answered."""
+
+    task: Task
+    write_token: UUID | None
+    end_request: bytes | None
+    next_task_ids: tuple[UUID, ...]
+    run_outcome: Outcome | None
+    run_request: bytes | None
+
+
+def task(row: Row) -> Task:
+    """Read a task from the first columns of a row."""
+    values = dict(zip(RECORD, row[:_WIDTH], strict=True))
+    values["priority"] = -row[_PRIORITY]
+    values["phase"] = Phase(row[_PHASE])
+    values["jitter"] = Jitter(row[_JITTER])
+    return Task(**values)
+
+
+def content(columns: Sequence[Any]) -> Content | None:
+    """Read a payload or result from its three columns."""
+    data, media_type, is_json = columns
+    return None if data is None else Content(data, media_type, is_json)
+
+
+def entry(row: Row) -> Entry:
+    """Read a task followed by its payload and, if selected, its result."""
+    extra = row[_WIDTH:]
+    return Entry(task(row), content(extra[:3]), content(extra[3:6]) if len(extra) > 3 else None)  # noqa: PLR2004
+
+
+def found(row: Row) -> Found:
+    """Read a row of `look_up`."""
+    write_token, _end_outcome, end_request, next_task_ids, run_outcome, run_request = row[_WIDTH:]
+    return Found(
+        task=task(row),
+        write_token=write_token,
+        end_request=end_request,
+        next_task_ids=tuple(next_task_ids or ()),
+        run_outcome=None if run_outcome is None else Outcome(run_outcome),
+        run_request=run_request,
+    )

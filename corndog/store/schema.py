@@ -1,0 +1,150 @@
+"""The tables, as Alembic compares them with the migrations.
+
+Live tasks are few and hot, archived ones many and cold, so they have tables of their own; a payload or result never
+moves with a transition. There are no foreign keys: their checks take locks that hot tables can't afford.
+"""
+
+from typing import Any
+
+from sqlalchemy import (
+    ARRAY,
+    TIMESTAMP,
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    Index,
+    Integer,
+    Interval,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    Uuid,
+    text,
+)
+
+metadata = MetaData()
+
+HELD = "phase = 'held'"
+READY = "phase = 'ready'"
+PARKED = "phase = 'parked' AND due_time IS NOT NULL"
+CLOCK_RUNS = "phase <> 'parked' AND due_time IS NOT NULL"
+
+
+def _time(name: str, *, nullable: bool = False) -> Column[Any]:
+    return Column(name, TIMESTAMP(timezone=True), nullable=nullable)
+
+
+def _record() -> list[Column[Any]]:
+    """List the columns that a task has, live and archived alike."""
+    return [
+        Column("id", Uuid, nullable=False),
+        Column("queue", Text, nullable=False),
+        Column("kind", Text),
+        Column("current_state", Text, nullable=False),
+        Column("auto_target_state", Text, nullable=False),
+        Column("phase", Text, nullable=False),
+        Column("home_state", Text, nullable=False),
+        Column("home_target", Text, nullable=False),
+        Column("rank", BigInteger, nullable=False),
+        _time("submit_time"),
+        _time("update_time"),
+        Column("timeout", Interval),
+        Column("work_timeout", Interval),
+        _time("due_time", nullable=True),
+        Column("delivery", BigInteger, nullable=False),
+        Column("held_by", Text),
+        _time("claim_time", nullable=True),
+        Column("attempt", Integer, nullable=False),
+        Column("max_attempts", Integer),
+        Column("backoff", Interval, nullable=False),
+        Column("backoff_max", Interval, nullable=False),
+        Column("backoff_multiplier", Double, nullable=False),
+        Column("jitter", Text, nullable=False),
+        Column("lost", Integer, nullable=False),
+        Column("max_lost", Integer),
+        Column("job_id", Uuid),
+        Column("name", Text),
+        Column("waiting_on", Integer, nullable=False),
+        Column("last_error", Text),
+        Column("metadata", Text),
+    ]
+
+
+tasks = Table(
+    "tasks",
+    metadata,
+    *_record(),
+    # The request that last wrote the row: its rerun, after a lost connection, knows its own effect by it.
+    Column("write_token", Uuid),
+    PrimaryKeyConstraint("id", name="tasks_pkey"),
+    Index(
+        "tasks_ready", "queue", "current_state", "rank", "submit_time", "id",
+        postgresql_where=text(READY),
+    ),
+    Index("tasks_listed", "queue", "current_state", "submit_time", "id"),
+    Index(
+        "tasks_timed", "due_time", "id",
+        postgresql_where=text(CLOCK_RUNS),
+    ),
+    Index(
+        "tasks_parked", "due_time", "id",
+        postgresql_where=text(PARKED),
+    ),
+    Index(
+        "tasks_held", "held_by", "write_token",
+        postgresql_where=text(HELD),
+    ),
+)  # fmt: skip
+
+archived_tasks = Table(
+    "archived_tasks",
+    metadata,
+    *_record(),
+    Column("outcome", Text, nullable=False),
+    # The hash of the request that ended the task, and what that request submitted: a repeat is answered from these.
+    Column("request", LargeBinary),
+    Column("next_task_ids", ARRAY(Uuid), nullable=False),
+    PrimaryKeyConstraint("id", name="archived_tasks_pkey"),
+    Index("archived_tasks_listed", "queue", "current_state", "submit_time", "id"),
+)
+
+
+def _content(name: str) -> Table:
+    return Table(
+        name,
+        metadata,
+        Column("id", Uuid, nullable=False),
+        Column("bytes", LargeBinary, nullable=False),
+        Column("content_type", Text, nullable=False),
+        Column("is_json", Boolean, nullable=False),
+        PrimaryKeyConstraint("id", name=f"{name}_pkey"),
+    )
+
+
+payloads = _content("payloads")
+results = _content("results")
+
+task_runs = Table(
+    "task_runs",
+    metadata,
+    Column("task_id", Uuid, nullable=False),
+    Column("delivery", BigInteger, nullable=False),
+    Column("worker_id", Text, nullable=False),
+    _time("claim_time"),
+    _time("end_time"),
+    Column("outcome", Text, nullable=False),
+    Column("request", LargeBinary),
+    PrimaryKeyConstraint("task_id", "delivery", name="task_runs_pkey"),
+)
+
+leader_leases = Table(
+    "leader_leases",
+    metadata,
+    Column("name", Text, nullable=False),
+    Column("holder", Text, nullable=False),
+    _time("expires"),
+    PrimaryKeyConstraint("name", name="leader_leases_pkey"),
+)

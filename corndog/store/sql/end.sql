@@ -1,0 +1,44 @@
+-- Archive tasks as completed or canceled ($10), with their results. $11: whoever holds them (a cancel), where a
+-- given delivery must still match.
+WITH item AS (
+    SELECT *
+    FROM unnest(
+        $1::uuid[], $2::text[], $3::text[], $4::int8[], $5::bytea[], $6::text[], $7::bytea[], $8::text[], $9::bool[]
+    ) AS item (id, queue, current_state, delivery, request, next_task_ids, result, content_type, is_json)
+),
+ended AS (
+    DELETE FROM tasks AS t
+    USING item
+    WHERE t.id = item.id
+        AND (item.queue IS NULL OR t.queue = item.queue)
+        AND (item.current_state IS NULL OR t.current_state = item.current_state)
+        AND CASE
+            WHEN item.delivery IS NOT NULL THEN t.phase = 'held' AND t.delivery = item.delivery
+            WHEN $11::bool THEN true
+            ELSE t.phase = 'ready' OR (t.phase = 'parked' AND t.due_time IS NOT NULL)
+        END
+    RETURNING {record}
+),
+ending AS (
+    SELECT
+        item.id, $10::text AS phase, $12::text AS outcome, 0 AS lost, item.request,
+        item.next_task_ids::uuid[] AS next_task_ids
+    FROM item
+),
+archived AS (
+    {archive}
+    FROM ended AS t
+    JOIN ending ON ending.id = t.id
+    RETURNING *
+),
+stored AS (
+    INSERT INTO results (id, bytes, content_type, is_json)
+    SELECT item.id, item.result, item.content_type, item.is_json
+    FROM item
+    JOIN ended ON ended.id = item.id
+    WHERE item.result IS NOT NULL
+    ON CONFLICT (id) DO UPDATE
+    SET bytes = excluded.bytes, content_type = excluded.content_type, is_json = excluded.is_json
+)
+SELECT {record}
+FROM archived AS t

@@ -1,0 +1,2 @@
+-- Tell the database's time.
+SELECT statement_timestamp()

@@ -1,0 +1,6 @@
+-- Tell since when the longest overdue hold has been waiting for a sweep; no row if none is.
+SELECT t.due_time, statement_timestamp()
+FROM tasks AS t
+WHERE t.due_time IS NOT NULL AND t.due_time <= statement_timestamp() AND t.phase <> 'parked' AND t.phase = 'held'
+ORDER BY t.due_time, t.id
+LIMIT 1

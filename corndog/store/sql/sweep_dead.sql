@@ -1,0 +1,32 @@
+-- Archive as failed a batch ($4) of held tasks whose clocks ran out by $1 once more than max_lost allows.
+WITH ended AS (
+    DELETE FROM tasks AS t
+    USING (
+        SELECT t.id
+        FROM tasks AS t
+        WHERE t.due_time IS NOT NULL AND t.due_time <= $1::timestamptz AND t.phase <> 'parked'
+            AND t.claim_time <= $2::timestamptz
+            AND ($3::text IS NULL OR t.queue = $3::text)
+            AND t.phase = 'held' AND t.lost + 1 >= t.max_lost
+        ORDER BY t.due_time, t.id
+        LIMIT $4::int8
+        FOR UPDATE SKIP LOCKED
+    ) AS prior
+    WHERE t.id = prior.id
+        AND t.due_time <= $1::timestamptz AND t.claim_time <= $2::timestamptz
+        AND t.phase = 'held' AND t.lost + 1 >= t.max_lost
+    RETURNING {record}
+),
+ending AS (
+    SELECT
+        'failed' AS phase, 'dead' AS outcome, 1 AS lost, NULL::bytea AS request,
+        ARRAY[]::uuid[] AS next_task_ids
+),
+archived AS (
+    {archive}
+    FROM ended AS t
+    CROSS JOIN ending
+    RETURNING *
+)
+SELECT {record}
+FROM archived AS t

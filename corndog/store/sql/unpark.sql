@@ -1,0 +1,23 @@
+-- Make a batch ($1) of parked tasks ready at home, whose time has come; clocks that they were given start.
+WITH due AS (
+    SELECT t.id
+    FROM tasks AS t
+    WHERE t.phase = 'parked' AND t.due_time IS NOT NULL AND t.due_time <= statement_timestamp()
+    ORDER BY t.due_time, t.id
+    LIMIT $1::int8
+    FOR UPDATE SKIP LOCKED
+),
+unparked AS (
+    UPDATE tasks AS t
+    SET current_state = t.home_state,
+        auto_target_state = t.home_target,
+        phase = 'ready',
+        due_time = statement_timestamp() + t.timeout,
+        update_time = statement_timestamp()
+    FROM due
+    WHERE t.id = due.id
+        AND t.phase = 'parked' AND t.due_time IS NOT NULL AND t.due_time <= statement_timestamp()
+    RETURNING {record}
+)
+SELECT {record}
+FROM unparked AS t

@@ -1,0 +1,34 @@
+"""The named statements: each is a file `sql/<name>.sql` that opens with a comment saying what it does.
+
+A `{fragment}` in a file stands for the text of `sql/fragments/<fragment>.sql`; `{table}` for a table's name where
+one statement serves two tables of the same shape.
+"""
+
+import re
+from functools import cache
+from importlib.resources import files
+
+_SQL = files("corndog.store") / "sql"
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+
+@cache
+def load(name: str, table: str = "") -> str:
+    """Read a named statement with its fragments filled in, without its comments."""
+
+    def fill(found: re.Match[str]) -> str:
+        fragment = found.group(1)
+        if fragment == "table":
+            return table
+        return expand((_SQL / "fragments" / f"{fragment}.sql").read_text().rstrip())
+
+    def expand(text: str) -> str:
+        return _PLACEHOLDER.sub(fill, text)
+
+    lines = (_SQL / f"{name}.sql").read_text().splitlines()
+    return expand("\n".join(line for line in lines if not line.startswith("--")))
+
+
+def names() -> list[str]:
+    """List all named statements."""
+    return sorted(path.name.removesuffix(".sql") for path in _SQL.iterdir() if path.name.endswith(".sql"))

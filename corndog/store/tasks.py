@@ -1,0 +1,241 @@
+"""One function for each statement that writes tasks.
+
+Each takes a group of items and answers with the tasks it wrote, by id; an item that is missing from the answer was
+refused by its own rule, and `look_up` tells why. All of them can be run again after a lost connection: `submit` and
+`end` find their own ids and hashes, `claim` and `update` the token that they stamped on the row.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import msgspec
+
+from corndog.domain.task import Change, Claim, Content, Match, NewTask, Outcome, Phase, Task
+from corndog.store import rows
+from corndog.store.engine import Connection
+from corndog.store.rows import Entry, Found
+from corndog.store.statements import load
+
+SPARE_HEADS = 64
+"""How many more heads than asked for a claim over several queues reads, for those that others take meanwhile."""
+
+
+class Submission(msgspec.Struct, frozen=True):
+    """A task to be submitted under an id that the service has made."""
+
+    id: UUID
+    new: NewTask
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """A task to be completed; `request` is the hash by which a repeat is known."""
+
+    id: UUID
+    match: Match
+    request: bytes | None = None
+    next_task_ids: Sequence[UUID] = ()
+    result: Content | None = None
+
+
+class Update(msgspec.Struct, frozen=True, kw_only=True):
+    """A task to be updated; `token` marks the row as written by this request."""
+
+    id: UUID
+    match: Match
+    change: Change
+    request: bytes
+    token: UUID
+
+
+class Release(msgspec.Struct, frozen=True, kw_only=True):
+    """A held task to be given back."""
+
+    id: UUID
+    match: Match
+    delay: timedelta | None
+    request: bytes
+    token: UUID
+
+
+async def submit(connection: Connection, items: Sequence[Submission]) -> dict[UUID, Task]:
+    """Submit tasks in the order given; ids that exist already are left alone and not answered."""
+    news = [item.new for item in items]
+    policies = [new.policy for new in news]
+    written = await connection.fetch(
+        load("submit"),
+        [item.id for item in items],
+        [new.queue for new in news],
+        [new.kind for new in news],
+        [new.current_state for new in news],
+        [new.auto_target_state for new in news],
+        [-new.priority for new in news],
+        [new.delay for new in news],
+        [new.run_at for new in news],
+        [new.timeout for new in news],
+        [new.work_timeout for new in news],
+        [policy.max_attempts for policy in policies],
+        [policy.backoff for policy in policies],
+        [policy.backoff_max for policy in policies],
+        [policy.backoff_multiplier for policy in policies],
+        [policy.jitter.value for policy in policies],
+        [policy.max_lost for policy in policies],
+        [new.metadata for new in news],
+        *_contents(new.payload for new in news),
+    )
+    return _by_id(written)
+
+
+async def end(
+    connection: Connection,
+    items: Sequence[Ending],
+    *,
+    phase: Phase,
+    outcome: Outcome,
+    any_phase: bool = False,
+) -> dict[UUID, Task]:
+    """Archive tasks with their results. `any_phase` lets an item without a delivery end held and blocked tasks too."""
+    written = await connection.fetch(
+        load("end"),
+        *_matches(items),
+        [item.request for item in items],
+        [_array_text(item.next_task_ids) for item in items],
+        *_contents(item.result for item in items),
+        phase.value,
+        any_phase,
+        outcome.value,
+    )
+    return _by_id(written)
+
+
+async def update(connection: Connection, items: Sequence[Update]) -> dict[UUID, Task]:
+    """Move tasks to new states, or write their progress."""
+    changes = [item.change for item in items]
+    written = await connection.fetch(
+        load("update"),
+        *_matches(items),
+        [change.new_state for change in changes],
+        [change.auto_target_state for change in changes],
+        [change.timeout for change in changes],
+        [-change.priority for change in changes],
+        *_contents(change.payload for change in changes),
+        [item.request for item in items],
+        [item.token for item in items],
+    )
+    return _by_id(written)
+
+
+async def release(connection: Connection, items: Sequence[Release]) -> dict[UUID, Task]:
+    """Give held tasks back."""
+    written = await connection.fetch(
+        load("release"),
+        *_matches(items),
+        [item.delay for item in items],
+        [item.request for item in items],
+        [item.token for item in items],
+    )
+    return _by_id(written)
+
+
+async def claim_scan(
+    connection: Connection, claim: Claim, count: int, default_timeout: timedelta, token: UUID
+) -> list[Entry]:
+    """Claim the first tasks by walking the index and skipping rows that others have locked (PostgreSQL)."""
+    rest = (claim.current_state, count, *_overrides(claim, default_timeout, token))
+    if len(claim.queues) == 1:
+        written = await connection.fetch(load("claim_scan"), claim.queues[0], *rest)
+    else:
+        written = await connection.fetch(load("claim_merge"), list(claim.queues), *rest, count + SPARE_HEADS)
+    return [rows.entry(row) for row in written]
+
+
+async def claim_heads(connection: Connection, claim: Claim, count: int) -> list[UUID]:
+    """Read the ids of the first ready tasks over all queues of a claim, without locks."""
+    heads = await connection.fetch(load("claim_heads"), list(claim.queues), claim.current_state, count)
+    return [row[0] for row in heads]
+
+
+async def claim_by_key(
+    connection: Connection, claim: Claim, ids: Sequence[UUID], default_timeout: timedelta, token: UUID
+) -> list[Entry]:
+    """Claim these tasks, as far as they still match the claim."""
+    written = await connection.fetch(
+        load("claim_by_key"),
+        list(claim.queues),
+        claim.current_state,
+        list(ids),
+        *_overrides(claim, default_timeout, token),
+    )
+    return [rows.entry(row) for row in written]
+
+
+async def claimed_by(connection: Connection, worker_id: str, token: UUID) -> list[Entry]:
+    """Find what a claim with this token holds already."""
+    return [rows.entry(row) for row in await connection.fetch(load("claimed_by"), worker_id, token)]
+
+
+async def sweep(
+    connection: Connection, *, at_time: datetime, began: datetime, queue: str | None, batch: int
+) -> list[Task]:
+    """Swap back a batch of tasks whose clocks ran out."""
+    return _tasks(await connection.fetch(load("sweep"), at_time, began, queue, batch))
+
+
+async def sweep_dead(
+    connection: Connection, *, at_time: datetime, began: datetime, queue: str | None, batch: int
+) -> list[Task]:
+    """Archive a batch of tasks that were lost once more than they may be."""
+    return _tasks(await connection.fetch(load("sweep_dead"), at_time, began, queue, batch))
+
+
+async def unpark(connection: Connection, batch: int) -> list[Task]:
+    """Make a batch of parked tasks ready whose time has come."""
+    return _tasks(await connection.fetch(load("unpark"), batch))
+
+
+async def look_up(connection: Connection, task_id: UUID, delivery: int | None) -> Found | None:
+    """Find a task wherever it is, and how this delivery of it ended."""
+    row = await connection.fetchrow(load("look_up"), task_id, delivery)
+    return None if row is None else rows.found(row)
+
+
+def _by_id(written: Iterable[rows.Row]) -> dict[UUID, Task]:
+    return {task.id: task for task in _tasks(written)}
+
+
+def _tasks(written: Iterable[rows.Row]) -> list[Task]:
+    return [rows.task(row) for row in written]
+
+
+def _matches(items: Sequence[Ending | Update | Release]) -> tuple[list[object], ...]:
+    return (
+        [item.id for item in items],
+        [item.match.queue for item in items],
+        [item.match.current_state for item in items],
+        [item.match.delivery for item in items],
+    )
+
+
+def _contents(contents: Iterable[Content | None]) -> tuple[list[object], ...]:
+    given = list(contents)
+    return (
+        [item.data if item else None for item in given],
+        [item.media_type if item else None for item in given],
+        [item.is_json if item else None for item in given],
+    )
+
+
+def _overrides(claim: Claim, default_timeout: timedelta, token: UUID) -> tuple[object, ...]:
+    return (
+        claim.override_current_state,
+        claim.override_auto_target_state,
+        claim.override_timeout,
+        default_timeout,
+        claim.worker_id,
+        token,
+    )
+
+
+def _array_text(ids: Iterable[UUID]) -> str:
+    """Write ids as an array literal: arrays of arrays of unequal lengths can't be passed."""
+    return "{" + ",".join(map(str, ids)) + "}"
