@@ -13,9 +13,9 @@ from msgspec import Meta
 from corndog.api.fields import UNGIVEN, AnyJson, Base64, JsonObject, Ungiven
 from corndog.api.media import Media
 from corndog.domain import task as domain
+from corndog.domain.listing import Entry
 from corndog.domain.task import Content, Jitter, Phase
 from corndog.service.tasks import Written
-from corndog.store.rows import Entry
 
 
 class Task(msgspec.Struct, kw_only=True):

@@ -6,7 +6,7 @@ from hashlib import blake2b
 import msgspec
 
 from corndog.domain.errors import Code, Invalid
-from corndog.store.reading import Filter, Place
+from corndog.domain.listing import Filter, Place
 
 _DIGEST = 8
 

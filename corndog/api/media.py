@@ -70,10 +70,11 @@ class Media(StrEnum):
         """
         try:
             if self is Media.JSON:
-                msgspec.json.decode(raw, type=dict[str, Any])
+                # What MessagePack can't express (integers beyond 64 bits) could not be answered in it.
+                msgspec.msgpack.encode(msgspec.json.decode(raw, type=dict[str, Any]))
                 return bytes(raw).decode()
             return msgspec.json.encode(msgspec.msgpack.decode(raw, type=dict[str, Any])).decode()
-        except (msgspec.DecodeError, TypeError, ValueError, RecursionError) as error:
+        except (msgspec.DecodeError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise Invalid(f"an object is expected: {error}", field=field, code=Code.INVALID) from None
 
     def write_object(self, text: str) -> msgspec.Raw:

@@ -9,8 +9,8 @@ from msgspec import Meta
 from corndog.api.fields import AnyState, Name, Time, WorkerId
 from corndog.domain.errors import Invalid
 from corndog.domain.limits import Sizes, check_name, instant
+from corndog.domain.listing import EARLIEST, LATEST, Filter, Include
 from corndog.domain.task import Phase
-from corndog.store.reading import EARLIEST, LATEST, Filter, Include
 
 DEFAULT_PAGE = 100
 CURSOR_MAX = 200

@@ -5,11 +5,11 @@ from datetime import timedelta
 from typing import TypeAlias
 from uuid import UUID
 
+from corndog.domain.listing import Entry
 from corndog.domain.task import Claim
 from corndog.service.ids import NewId
 from corndog.store import tasks as store
 from corndog.store.engine import Connection, Database
-from corndog.store.rows import Entry
 
 Strategy: TypeAlias = Callable[[Connection, Claim, timedelta, UUID], Awaitable[list[Entry]]]
 """Finds and claims up to `count` tasks in claim order; it stamps each with the token."""

@@ -8,11 +8,10 @@ from uuid import UUID
 import msgspec
 
 from corndog.domain.errors import Code, NotFound
+from corndog.domain.listing import Entry, Filter, Include, Place
 from corndog.domain.task import Content
 from corndog.store import reading as store
 from corndog.store.engine import Database
-from corndog.store.reading import Filter, Include, Place
-from corndog.store.rows import Entry
 
 OVERDUE_WARNING = timedelta(minutes=1)
 """How long a hold may be overdue before it is worth a warning that nobody sweeps."""

@@ -10,11 +10,12 @@ import msgspec
 
 from corndog.domain import replays, transitions
 from corndog.domain.errors import Code, NotFound, Unavailable
+from corndog.domain.listing import Include
 from corndog.domain.task import Change, Content, Match, NewTask, Outcome, Phase, Task
 from corndog.service.ids import NewId
 from corndog.store import tasks as store
 from corndog.store.engine import Connection, Database
-from corndog.store.reading import Include, get
+from corndog.store.reading import get
 from corndog.store.rows import Found
 
 _T = TypeVar("_T")

@@ -29,6 +29,7 @@ _T = TypeVar("_T")
 
 _FIRST_WAIT = 0.005
 _LONGEST_WAIT = 0.5
+_SILENCE = 5.0
 _RERUN = {Meaning.CONFLICT, Meaning.LOST}
 
 
@@ -72,7 +73,12 @@ class Database:
             pool_size=pool_size,
             max_overflow=0,
             pool_timeout=pool_timeout,
-            connect_args={"server_settings": session, "timeout": pool_timeout},
+            connect_args={
+                "server_settings": session,
+                "timeout": pool_timeout,
+                # For a database that has gone silent: it can't end the statement itself.
+                "command_timeout": statement_timeout + _SILENCE,
+            },
         )
         self._stop = stop_after_delay(retry_deadline)
 

@@ -1,49 +1,15 @@
 """One function for each statement that only reads."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-import msgspec
-
-from corndog.domain.task import Content, Phase
+from corndog.domain.listing import Entry, Filter, Include, Place
+from corndog.domain.task import Content
 from corndog.store import rows
 from corndog.store.engine import Connection
-from corndog.store.rows import Entry
 from corndog.store.statements import load
-
-EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
-LATEST = datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
-FIRST_ID = UUID(int=0)
-
-
-class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which tasks a listing shows; None shows all. Times bound `submit_time`, the later one exclusively."""
-
-    archived: bool = False
-    queue: str | None = None
-    current_state: str | None = None
-    phase: Phase | None = None
-    kind: str | None = None
-    worker_id: str | None = None
-    job_id: UUID | None = None
-    submitted_after: datetime = EARLIEST
-    submitted_before: datetime = LATEST
-
-
-class Place(msgspec.Struct, frozen=True, array_like=True):
-    """The last task of a page: the next one begins after it."""
-
-    submit_time: datetime = EARLIEST
-    id: UUID = FIRST_ID
-
-
-class Include(msgspec.Struct, frozen=True):
-    """What is read besides the record."""
-
-    payload: bool = False
-    result: bool = False
 
 
 async def get(connection: Connection, ids: Sequence[UUID], include: Include) -> dict[UUID, Entry]:

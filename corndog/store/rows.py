@@ -7,6 +7,7 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
+from corndog.domain.listing import Entry
 from corndog.domain.task import Content, Jitter, Outcome, Phase, Task
 
 RECORD = Task.__struct_fields__
@@ -18,14 +19,6 @@ _JITTER = RECORD.index("jitter")
 _WIDTH = len(RECORD)
 
 Row: TypeAlias = asyncpg.Record
-
-
-class Entry(msgspec.Struct, frozen=True):
-    """A task with what was asked for besides; None where it was not, or the task has none."""
-
-    task: Task
-    payload: Content | None = None
-    result: Content | None = None
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,10 +11,11 @@ from uuid import UUID
 
 import msgspec
 
+from corndog.domain.listing import Entry
 from corndog.domain.task import Change, Claim, Content, Match, NewTask, Outcome, Phase, Task
 from corndog.store import rows
 from corndog.store.engine import Connection
-from corndog.store.rows import Entry, Found
+from corndog.store.rows import Found
 from corndog.store.statements import load
 
 SPARE_HEADS = 64
