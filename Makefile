@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check format lock generate
+.PHONY: help install run test check bench format lock generate
 
 help:            ## say what each command does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -13,6 +13,8 @@ help:            ## say what each command does
 install: $(STAMP)  ## set up everything in .venv
 
 $(STAMP): requirements-dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "corndog needs Python 3.11 or newer: make PYTHON=python3.12 …"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
@@ -30,6 +32,9 @@ check: install   ## formatting, lint, types, import contracts, generated files
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/corndog openapi --check openapi.json
+
+bench: install   ## measure single calls as ratios to an empty handler
+	$(BIN)/python benchmarks/calls.py $(ARGS)
 
 format: install  ## format the code and mend what the linter can
 	$(BIN)/ruff format .

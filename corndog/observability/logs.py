@@ -13,5 +13,5 @@ def configure(level: str) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(formatter)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # It tells of every run of every loop, five times a second.
-    logging.getLogger("apscheduler").setLevel(logging.WARNING)
+    # It tells of every run of every loop, five times a second, and warns of each that finds the last one under way.
+    logging.getLogger("apscheduler").setLevel(logging.ERROR)

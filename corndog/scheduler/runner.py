@@ -15,6 +15,9 @@ from corndog.scheduler.loop import Loop
 
 logger = logging.getLogger(__name__)
 
+GRACE = 2.0
+"""Seconds that a loop's run gets to finish at the end; without the database it could wait for much longer."""
+
 
 @asynccontextmanager
 async def running(loops: Sequence[Loop], leader: Leader) -> AsyncIterator[None]:
@@ -53,7 +56,10 @@ async def running(loops: Sequence[Loop], leader: Leader) -> AsyncIterator[None]:
         yield
     finally:
         scheduler.shutdown(wait=False)
-        await asyncio.gather(*under_way, return_exceptions=True)
+        if under_way:
+            _, late = await asyncio.wait(under_way, timeout=GRACE)
+            for task in late:
+                task.cancel()
         await _guarded("resignation", leader.resign)()
 
 

@@ -1,0 +1,5 @@
+"""`python -m corndog.cli`."""
+
+from corndog.cli import main
+
+main()
