@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check bench format lock generate
+.PHONY: help install tools run test check bench format lock generate
 
 help:            ## say what each command does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,7 +23,11 @@ $(STAMP): requirements-dev.txt pyproject.toml
 run: install     ## run the server with its own PostgreSQL and Valkey on this machine
 	@exec $(BIN)/corndog dev $(ARGS)
 
-test: install    ## run all tests (real PostgreSQL, real Valkey, real HTTP)
+tools:
+	@for tool in bash curl jq; do command -v $$tool >/dev/null || \
+		{ echo "$$tool is needed to run what README shows; install it with your system's packages"; exit 1; }; done
+
+test: install tools  ## run all tests (real PostgreSQL, real Valkey, real HTTP)
 	$(BIN)/python -m pytest $(ARGS)
 
 check: install   ## formatting, lint, types, import contracts, generated files
