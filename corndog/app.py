@@ -10,7 +10,7 @@ from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 from redis.asyncio import Redis
 
-from corndog.api import docs, health, openapi, problems, queues, tasks
+from corndog.api import docs, health, openapi, problems, queues, routing, tasks
 from corndog.api.services import Check, Services
 from corndog.domain.errors import CorndogError
 from corndog.domain.limits import Sizes
@@ -99,8 +99,9 @@ def create_app(settings: Settings, store: Database | None = None) -> Litestar:
                 await redis.aclose()
             await store.close()
 
+    handlers = [*tasks.HANDLERS, *queues.HANDLERS, *health.HANDLERS, *docs.handlers(services.sizes)]
     return Litestar(
-        [*tasks.HANDLERS, *queues.HANDLERS, *health.HANDLERS, *docs.handlers(services.sizes)],
+        [*routing.options(handlers), *handlers],
         state=State({"services": services}),
         lifespan=[lifespan],
         exception_handlers={

@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta
 
-from corndog.api.fields import UNGIVEN, AnyJson, Base64, JsonObject, Ungiven
+from corndog.api.fields import UNGIVEN, AnyJson, Base64, JsonObject, Time, Ungiven
 from corndog.api.media import Media
 from corndog.domain import task as domain
 from corndog.domain.listing import Entry
@@ -30,16 +30,16 @@ class Task(msgspec.Struct, kw_only=True):
     home_state: Annotated[str, Meta(description="Where release, unparking and revival lead back to.")]
     home_target: str
     priority: int
-    submit_time: datetime
-    update_time: datetime
+    submit_time: Time
+    update_time: Time
     timeout: Annotated[float | None, Meta(description="Length of the present clock, in seconds; null: none.")]
     work_timeout: Annotated[
         float | None, Meta(description="Clock of each claim, in seconds; null: the server's default, 0: none.")
     ]
-    due_time: Annotated[datetime | None, Meta(description="End of the clock, or of the parking; null: none.")]
+    due_time: Annotated[Time | None, Meta(description="End of the clock, or of the parking; null: none.")]
     delivery: Annotated[int, Meta(description="Fencing number: how often it was handed out.")]
     held_by: str | None
-    claim_time: datetime | None
+    claim_time: Time | None
     attempt: Annotated[int, Meta(description="Failed tries.")]
     max_attempts: int | None
     backoff: float
@@ -155,14 +155,14 @@ def view(media: Media, task: domain.Task, payload: Content | None = None, result
         home_state=task.home_state,
         home_target=task.home_target,
         priority=task.priority,
-        submit_time=task.submit_time,
-        update_time=task.update_time,
+        submit_time=_text(task.submit_time),
+        update_time=_text(task.update_time),
         timeout=_seconds(task.timeout),
         work_timeout=_seconds(task.work_timeout),
-        due_time=task.due_time,
+        due_time=None if task.due_time is None else _text(task.due_time),
         delivery=task.delivery,
         held_by=task.held_by,
-        claim_time=task.claim_time,
+        claim_time=None if task.claim_time is None else _text(task.claim_time),
         attempt=task.attempt,
         max_attempts=task.max_attempts,
         backoff=task.backoff.total_seconds(),
@@ -216,3 +216,8 @@ def by_queue(counts: Sequence[tuple[str, str, int]]) -> dict[str, StateCounts]:
 
 def _seconds(duration: timedelta | None) -> float | None:
     return None if duration is None else duration.total_seconds()
+
+
+def _text(time: datetime) -> str:
+    """Write a time of the database, which is in UTC. MessagePack has a type for times; requests take text in both."""
+    return f"{time.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"

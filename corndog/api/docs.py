@@ -1,10 +1,10 @@
 """The API's document, and a page that shows it (Swagger UI, served from its package: no network is needed)."""
 
 from litestar import MediaType, Response, get
+from litestar.exceptions import NotFoundException
 from litestar.handlers import HTTPRouteHandler
-from litestar.router import Router
-from litestar.static_files import create_static_files_router
-from swagger_ui_bundle import swagger_ui_path
+from litestar.params import FromPath
+from openapi_ui_bundles import swagger_ui
 
 from corndog.api.media import Media
 from corndog.api.openapi import document
@@ -25,11 +25,17 @@ _PAGE = """<!doctype html>
 </body>
 </html>
 """
+_ASSETS = {
+    "favicon-32x32.png": "image/png",
+    "swagger-ui.css": MediaType.CSS,
+    "swagger-ui-bundle.js": "text/javascript",
+}
 
 
-def handlers(sizes: Sizes) -> list[HTTPRouteHandler | Router]:
+def handlers(sizes: Sizes) -> list[HTTPRouteHandler]:
     """Make the handlers that describe a server with these limits."""
     described = document(sizes)
+    assets = {name: (swagger_ui.static_path / name).read_bytes() for name in _ASSETS}
 
     @get("/openapi.json", sync_to_thread=False)
     def openapi_json() -> Response[bytes]:
@@ -39,5 +45,10 @@ def handlers(sizes: Sizes) -> list[HTTPRouteHandler | Router]:
     def docs() -> Response[str]:
         return Response(_PAGE, media_type=MediaType.HTML)
 
-    assets = create_static_files_router(path="/docs/assets", directories=[swagger_ui_path], include_in_schema=False)
-    return [openapi_json, docs, assets]
+    @get("/docs/assets/{name:str}", sync_to_thread=False)
+    def asset(name: FromPath[str]) -> Response[bytes]:
+        if name not in assets:
+            raise NotFoundException
+        return Response(assets[name], media_type=_ASSETS[name])
+
+    return [openapi_json, docs, asset]

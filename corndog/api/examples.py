@@ -1,12 +1,15 @@
 """The examples of the API's document: for each call a body, or a query, and an answer."""
 
+from http import HTTPStatus
 from typing import Any
 
-_ID = "0198f3c2-6e0a-7b34-9c1d-2f4e5a6b7c8d"
+from corndog.api.problems import title
+
+ID = "0198f3c2-6e0a-7b34-9c1d-2f4e5a6b7c8d"
 _NEXT_ID = "0198f3c2-7b21-7d05-8e4f-1a2b3c4d5e6f"
 
 _READY: dict[str, Any] = {
-    "id": _ID,
+    "id": ID,
     "queue": "email",
     "kind": None,
     "current_state": "submitted",
@@ -94,17 +97,42 @@ STATE_COUNTS = {
     "answer": {"queue": "email", "count": 9, "state_counts": {"submitted": 7, "submitted-working": 2}},
 }
 QUEUE_AND_STATE_COUNTS = {"answer": {"queue_and_state_counts": {"email": STATE_COUNTS["answer"]}}}
-PROBLEM = {
-    "type": "urn:corndog:problem:stale_delivery",
-    "title": "Conflict",
-    "status": 409,
-    "code": "stale_delivery",
-    "detail": "delivery 1 does not hold the task",
-    "task": {
-        "id": _ID,
-        "queue": "email",
-        "current_state": "submitted",
-        "phase": "ready",
-        "delivery": 1,
-    },
+HEALTH = {"answer": {"status": "ok"}}
+READINESS = {"answer": {"status": "ok", "checks": {"database": "ok", "redis": "ok"}, "warnings": []}}
+UNREADY = {"status": "unavailable", "checks": {"database": "unavailable", "redis": "ok"}, "warnings": []}
+
+
+def _problem(status: HTTPStatus, code: str, detail: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401
+    return {
+        "type": f"urn:corndog:problem:{code}",
+        "title": title(status),
+        "status": int(status),
+        "code": code,
+        "detail": detail,
+        **more,
+    }
+
+
+_PRESENT = {name: _READY[name] for name in ("id", "queue", "current_state", "phase")} | {"delivery": 1}
+
+PROBLEMS = {
+    problem["status"]: problem
+    for problem in (
+        _problem(HTTPStatus.BAD_REQUEST, "invalid", "Expected `int` <= 2147483647", field="priority"),
+        _problem(HTTPStatus.NOT_FOUND, "task_not_found", f"there is no task {ID}"),
+        _problem(HTTPStatus.CONFLICT, "stale_delivery", "delivery 1 does not hold the task", task=_PRESENT),
+        _problem(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            "too_large",
+            "16777217 bytes, at most 16777216 are allowed",
+            field="payload",
+        ),
+        _problem(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            "Content-Type 'text/plain' is not supported: use application/json or application/msgpack",
+            field="Content-Type",
+        ),
+        _problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", "the database can't take this now; try again"),
+    )
 }

@@ -44,4 +44,10 @@ Base64: TypeAlias = Annotated[
 AnyJson: TypeAlias = Annotated[
     Raw, Meta(description="Any JSON value, kept as the very bytes that were sent. `null` is one, absent is none.")
 ]
-JsonObject: TypeAlias = Annotated[Raw, Meta(extra_json_schema={"type": ["object", "null"]})]
+JsonObject: TypeAlias = Annotated[
+    Raw,
+    Meta(
+        description="A small object of the submitter's own, at most 100 levels deep, with integers of at most 64 bits.",
+        extra_json_schema={"type": ["object", "null"]},
+    ),
+]

@@ -1,25 +1,36 @@
 """Whether the server is alive, and whether it takes work."""
 
+import asyncio
 import logging
 from http import HTTPStatus
 
 from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 
-from corndog.api import answers
-from corndog.api.media import Media
-from corndog.api.routing import AnyRequest, answer, route, services
+from corndog.api import answers, examples
+from corndog.api.routing import AnyRequest, answer, media_of_answer, route, services
 from corndog.domain.errors import Unavailable
 
 logger = logging.getLogger(__name__)
 
+PATIENCE = 2.0
+"""Seconds that the database gets to answer."""
+
 _TAG = "Health"
 
 
-@route("GET", "/healthz", operation_id="get_health", tag=_TAG, summary="Ask whether it is alive", gives=answers.Alive)
+@route(
+    "GET",
+    "/healthz",
+    operation_id="get_health",
+    tag=_TAG,
+    summary="Ask whether it is alive",
+    gives=answers.Alive,
+    examples=examples.HEALTH,
+)
 async def get_health(request: AnyRequest) -> Response[bytes]:
     """Answer 200 while the process is alive."""
-    return answer(Media.JSON, answers.Alive())
+    return answer(media_of_answer(request), answers.Alive())
 
 
 @route(
@@ -29,18 +40,20 @@ async def get_health(request: AnyRequest) -> Response[bytes]:
     tag=_TAG,
     summary="Ask whether it takes work",
     gives=answers.Health,
+    examples=examples.READINESS,
 )
 async def get_readiness(request: AnyRequest) -> Response[bytes]:
     """Answer 200 while the database does, and 503 without it. Without Redis it is degraded: slower, and right."""
     status, checks, warnings = "ok", {}, []
     try:
-        overdue = await services(request).reading.overdue()
+        async with asyncio.timeout(PATIENCE):
+            overdue = await services(request).reading.overdue()
         checks["database"] = "ok"
         if overdue is not None:
             warnings.append(
                 f"a hold has been overdue for {overdue.total_seconds():.0f} s: nothing calls cleanup-timed-out"
             )
-    except Unavailable:
+    except (Unavailable, TimeoutError):
         status, checks["database"] = "unavailable", "unavailable"
     for name, check in services(request).dispensable.items():
         try:
@@ -50,7 +63,7 @@ async def get_readiness(request: AnyRequest) -> Response[bytes]:
             checks[name] = "unavailable"
             status = "degraded" if status == "ok" else status
     code = HTTPStatus.SERVICE_UNAVAILABLE if status == "unavailable" else HTTPStatus.OK
-    return answer(Media.JSON, answers.Health(status, checks, warnings), code)
+    return answer(media_of_answer(request), answers.Health(status, checks, warnings), code)
 
 
 HANDLERS: list[HTTPRouteHandler] = [get_health, get_readiness]

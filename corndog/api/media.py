@@ -9,9 +9,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from corndog.domain.errors import Code, Invalid
+from corndog.domain.errors import Invalid
 
 _T = TypeVar("_T")
+
+OBJECT_DEPTH_MAX = 100
+"""How deeply objects may be nested that are read in one encoding and written in the other."""
 
 
 class Media(StrEnum):
@@ -65,20 +68,34 @@ class Media(StrEnum):
         """Take an object as JSON text; as it was written, where it was written in JSON.
 
         Raises:
-            Invalid: it is not an object, or has what JSON can't express.
+            Invalid: it is not an object, or one of the encodings can't express what is in it.
 
         """
+        decode = msgspec.json.decode if self is Media.JSON else msgspec.msgpack.decode
         try:
-            if self is Media.JSON:
-                # What MessagePack can't express (integers beyond 64 bits) could not be answered in it.
-                msgspec.msgpack.encode(msgspec.json.decode(raw, type=dict[str, Any]))
-                return bytes(raw).decode()
-            return msgspec.json.encode(msgspec.msgpack.decode(raw, type=dict[str, Any])).decode()
+            given = decode(raw, type=dict[str, Any])
+            _check_depth(given, OBJECT_DEPTH_MAX, field)
+            text = bytes(raw) if self is Media.JSON else msgspec.json.encode(given)
+            # Whoever reads it may ask for either encoding: MessagePack's integers end at 64 bits, JSON has no NaN.
+            is_whole = msgspec.json.decode(text) == msgspec.msgpack.decode(msgspec.msgpack.encode(given))
         except (msgspec.DecodeError, TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise Invalid(f"an object is expected: {error}", field=field, code=Code.INVALID) from None
+            raise Invalid(f"an object is expected: {error}", field=field) from None
+        if not is_whole:
+            raise Invalid("it has a value that JSON can't express", field=field)
+        return text.decode()
 
     def write_object(self, text: str) -> msgspec.Raw:
         """Give the text of a JSON object in this encoding."""
         if self is Media.JSON:
             return msgspec.Raw(text.encode())
         return msgspec.Raw(msgspec.msgpack.encode(msgspec.json.decode(text)))
+
+
+def _check_depth(value: object, most: int, field: str) -> None:
+    """Refuse what is nested more deeply than every decoder, here and at clients, can be relied on to follow."""
+    if not isinstance(value, (dict, list)):
+        return
+    if not most:
+        raise Invalid(f"at most {OBJECT_DEPTH_MAX} levels of nesting are allowed", field=field)
+    for part in value.values() if isinstance(value, dict) else value:
+        _check_depth(part, most - 1, field)

@@ -2,14 +2,16 @@
 
 from collections.abc import Iterable
 from http import HTTPStatus
-from typing import Any, get_type_hints
+from typing import Any
 
 import msgspec
 
 from corndog import __version__
 from corndog.api import examples, health, queues, tasks
+from corndog.api.links import LINKS
 from corndog.api.media import Media
 from corndog.api.problems import PROBLEM_JSON, Problem
+from corndog.api.requests import Body
 from corndog.api.routing import Operation
 from corndog.domain.limits import Sizes
 
@@ -29,7 +31,7 @@ _MEANINGS = {
     HTTPStatus.NOT_FOUND: "There is no such task, or it has no such content.",
     HTTPStatus.CONFLICT: "The task is not what the request takes it to be; `task` says what is there.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "A body, payload, result or metadata beyond its limit.",
-    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "Neither JSON nor MessagePack.",
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "Neither JSON nor MessagePack, or compressed.",
     HTTPStatus.SERVICE_UNAVAILABLE: "The database can't take this now; try again after `Retry-After` seconds.",
 }
 
@@ -60,6 +62,9 @@ def _schemas(sizes: Sizes) -> dict[str, Json]:
     for operation in _OPERATIONS:
         structs += [struct for struct in (operation.takes, operation.gives, operation.query) if struct]
     _, schemas = msgspec.json.schema_components(dict.fromkeys(structs), ref_template=_REF)
+    for struct in structs:
+        if issubclass(struct, Body) and struct.FORBIDDEN and struct.__name__ in schemas:
+            schemas[struct.__name__]["not"] = {"anyOf": struct.FORBIDDEN}
     # Limits that an operator sets are not part of the types.
     schemas["Next"]["properties"]["count"]["maximum"] = sizes.items
     schemas["Next"]["properties"]["queues"]["anyOf"][0]["maxItems"] = sizes.items
@@ -93,14 +98,15 @@ def _operation(operation: Operation, schemas: dict[str, Json]) -> Json:
     if operation.id == "get_readiness":
         described["responses"]["503"] = {
             "description": "The database does not answer.",
-            "content": {Media.JSON: {"schema": {"$ref": _REF.format(name="Health")}}},
+            "content": _content(operation.gives, examples.UNREADY) if operation.gives else {},
         }
     return described
 
 
 def _path_parameters(operation: Operation) -> Iterable[Json]:
     if "{id}" in operation.path:
-        yield {"name": "id", "in": "path", "required": True, "schema": {"type": "string", "format": "uuid"}}
+        schema = {"type": "string", "format": "uuid"}
+        yield {"name": "id", "in": "path", "required": True, "schema": schema, "example": examples.ID}
 
 
 def _query_parameters(operation: Operation, schemas: dict[str, Json]) -> Iterable[Json]:
@@ -108,12 +114,18 @@ def _query_parameters(operation: Operation, schemas: dict[str, Json]) -> Iterabl
         return
     schema = schemas[operation.query.__name__]
     given = operation.examples.get("query", {})
-    for name in get_type_hints(operation.query):
-        # An absent parameter is what null is in a body.
+    for name in operation.query.__struct_fields__:
+        # An absent parameter is what null is in a body; the text says it where a value is the default.
         field = {key: value for key, value in schema["properties"][name].items() if value is not None}
-        choices = [choice for choice in field.pop("anyOf", []) if choice != {"type": "null"}]
-        if len(choices) == 1:
-            field |= choices[0]
+        none = {"const": "null"} if "default" in field else None
+        choices = [none if choice == {"type": "null"} else choice for choice in field.pop("anyOf", [])]
+        match [choice for choice in choices if choice]:
+            case []:
+                pass
+            case [choice]:
+                field = choice | field
+            case several:
+                field["anyOf"] = several
         description = field.pop("description", None)
         parameter = {"name": name, "in": "query", "required": name in schema["required"], "schema": field}
         yield (
@@ -125,19 +137,16 @@ def _query_parameters(operation: Operation, schemas: dict[str, Json]) -> Iterabl
 
 def _success(operation: Operation) -> Json:
     if operation.gives is None:
-        content: Json = {"*/*": {"schema": {"type": "string", "format": "binary"}}}
+        content: Json = {"*/*": {"schema": {}}}
     else:
         content = _content(operation.gives, operation.examples.get("answer"))
-    return {"description": HTTPStatus(operation.status).phrase, "content": content}
+    success = {"description": HTTPStatus(operation.status).phrase, "content": content}
+    return success | ({"links": LINKS[operation.id]} if operation.id in LINKS else {})
 
 
 def _refusal(status: HTTPStatus) -> Json:
-    refusal: Json = {
-        "description": _MEANINGS[status],
-        "content": {PROBLEM_JSON: {"schema": {"$ref": _REF.format(name=Problem.__name__)}}},
-    }
-    if status is HTTPStatus.CONFLICT:
-        refusal["content"][PROBLEM_JSON]["example"] = examples.PROBLEM
+    content = {"schema": {"$ref": _REF.format(name=Problem.__name__)}, "example": examples.PROBLEMS[status]}
+    refusal: Json = {"description": _MEANINGS[status], "content": {PROBLEM_JSON: content}}
     if status is HTTPStatus.SERVICE_UNAVAILABLE:
         refusal["headers"] = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds."}}
     return refusal

@@ -38,9 +38,10 @@ _CODE = {
     HTTPStatus.BAD_REQUEST: Code.MALFORMED,
     HTTPStatus.NOT_FOUND: NO_SUCH_PATH,
     HTTPStatus.METHOD_NOT_ALLOWED: METHOD_NOT_ALLOWED,
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: Code.TOO_LARGE,
-    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: UNSUPPORTED_MEDIA_TYPE,
 }
+
+_CLIENT_LEFT = "client disconnected prematurely"
+"""What the framework calls a body that ended early, as a status 500."""
 
 
 class Present(msgspec.Struct):
@@ -66,19 +67,17 @@ class Problem(msgspec.Struct, kw_only=True):
 
 
 class UnsupportedMediaType(CorndogError):
-    """The body is in an encoding that this call does not take."""
+    """The body is in an encoding that this call does not take; `field` is the header that says so."""
 
-    def __init__(self, given: str) -> None:
-        super().__init__(
-            Code.MALFORMED,
-            f"Content-Type {given!r} is not supported: use application/json or application/msgpack",
-        )
+    def __init__(self, field: str, given: str, rule: str) -> None:
+        super().__init__(Code.MALFORMED, f"{field} {given!r} is not supported: {rule}")
+        self.field = field
 
 
 def refuse(_request: Request[Any, Any, Any], error: CorndogError) -> Response[bytes]:
     """Answer a refusal by the rules or the store."""
     if isinstance(error, UnsupportedMediaType):
-        return _answer(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, UNSUPPORTED_MEDIA_TYPE, str(error))
+        return _answer(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, UNSUPPORTED_MEDIA_TYPE, str(error), field=error.field)
     status = next(status for kind, status in _STATUS.items() if isinstance(error, kind))
     headers = {"Retry-After": str(error.retry_after)} if isinstance(error, Unavailable) else {}
     return _answer(
@@ -91,11 +90,19 @@ def refuse(_request: Request[Any, Any, Any], error: CorndogError) -> Response[by
     )
 
 
-def refuse_http(_request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
+def refuse_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
     """Answer what the framework refuses: unknown paths and methods, bodies that are too large."""
     status = HTTPStatus(error.status_code)
+    if error.detail == _CLIENT_LEFT:
+        # Nobody reads this answer, and it is no fault of the server's.
+        return _answer(HTTPStatus.BAD_REQUEST, Code.MALFORMED, "the body was cut off")
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return fail(_request, error)
+        return fail(request, error)
+    if status is HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        limit = request.app.request_max_body_size
+        return _answer(
+            status, Code.TOO_LARGE, f"the body is too large: at most {limit} bytes are allowed", field="body"
+        )
     headers = dict(error.headers or {}) if isinstance(error, MethodNotAllowedException) else {}
     return _answer(status, _CODE.get(status, Code.INVALID), error.detail or status.phrase, headers=headers)
 
@@ -104,6 +111,11 @@ def fail(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     """Answer a fault of ours, of which the client learns nothing but that it is one."""
     logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
     return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, INTERNAL_ERROR, "the server failed; its log says more")
+
+
+def title(status: HTTPStatus) -> str:
+    """Name a status as RFC 9110 does; older Pythons know 413 by an older name."""
+    return "Content Too Large" if status is HTTPStatus.REQUEST_ENTITY_TOO_LARGE else status.phrase
 
 
 def _answer(
@@ -117,7 +129,7 @@ def _answer(
 ) -> Response[bytes]:
     problem = Problem(
         type=f"urn:corndog:problem:{code}",
-        title=status.phrase,
+        title=title(status),
         status=status,
         code=code,
         detail=detail,

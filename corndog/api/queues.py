@@ -4,6 +4,7 @@ from http import HTTPStatus
 
 from litestar import Response
 from litestar.handlers import HTTPRouteHandler
+from litestar.params import RawBody
 
 from corndog.api import answers, examples, requests
 from corndog.api.queries import Query, QueueQuery
@@ -26,7 +27,7 @@ _READ = (HTTPStatus.BAD_REQUEST, HTTPStatus.SERVICE_UNAVAILABLE)
     refuses=(*_READ, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
     examples=examples.CLEAN_UP,
 )
-async def clean_up_timed_out(request: AnyRequest, body: bytes) -> Response[bytes]:
+async def clean_up_timed_out(request: AnyRequest, body: RawBody) -> Response[bytes]:
     """Swap back every task whose clock ends by `at_time`. Tasks claimed after the call began are left alone."""
     wanted = read_optional(request, body, requests.CleanUp)
     check_name(wanted.queue, "queue")

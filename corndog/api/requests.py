@@ -6,11 +6,13 @@ Types, lengths and ranges are held while decoding; each `to_…` holds the rest 
 from collections.abc import Sequence
 from datetime import timedelta
 from math import isfinite
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
-from msgspec import Meta, Raw
+from msgspec import Meta
 
+from corndog.api.combinations import CLOCK_WITHOUT_TARGET, NOTHING_TO_MATCH, Forbidden, alone, both
+from corndog.api.contents import read_content, read_metadata
 from corndog.api.fields import (
     UNGIVEN,
     AnyJson,
@@ -30,7 +32,7 @@ from corndog.api.fields import (
 )
 from corndog.api.media import Media
 from corndog.domain.errors import Invalid
-from corndog.domain.limits import Sizes, check_media_type, check_name, check_size, duration, instant
+from corndog.domain.limits import Sizes, check_name, duration, instant
 from corndog.domain.task import (
     DEFAULT_MAX_ATTEMPTS,
     DEFAULT_QUEUE,
@@ -43,13 +45,15 @@ from corndog.domain.task import (
     NewTask,
     RetryPolicy,
 )
+from corndog.domain.transitions import check_new
 
-OCTETS = "application/octet-stream"
 _DEFAULTS = RetryPolicy()
 
 
 class Body(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The base of all bodies: unknown fields are refused."""
+
+    FORBIDDEN: ClassVar[Forbidden] = ()
 
 
 class SubmitFields(Body):
@@ -88,7 +92,7 @@ class SubmitFields(Body):
         """Give the task that is asked for; `at` prefixes fields in refusals."""
         for field in ("queue", "kind", "current_state", "auto_target_state"):
             check_name(getattr(self, field), at + field)
-        return NewTask(
+        new = NewTask(
             queue=self.queue,
             kind=self.kind,
             current_state=self.current_state,
@@ -109,10 +113,20 @@ class SubmitFields(Body):
             metadata=metadata,
             payload=payload,
         )
+        # The use case checks the same, and knows no names of fields.
+        check_new(new, at)
+        return new
 
 
 class Submit(SubmitFields):
     """A new task."""
+
+    FORBIDDEN: ClassVar[Forbidden] = (
+        both("delay", "run_at", delay={"type": "number"}, run_at={"type": "string"}),
+        both("payload", "payload_base64"),
+        alone("content_type", "payload", "payload_base64"),
+        CLOCK_WITHOUT_TARGET,
+    )
 
     payload: AnyJson | Ungiven = UNGIVEN
     payload_base64: Base64 | Ungiven = UNGIVEN
@@ -126,12 +140,14 @@ class Submit(SubmitFields):
         payload = read_content(
             media, sizes, self.payload, self.payload_base64, self.content_type, f"{at}payload", f"{at}content_type"
         )
-        metadata = _metadata(media, sizes, self.metadata, f"{at}metadata")
+        metadata = read_metadata(media, sizes, self.metadata, f"{at}metadata")
         return self.to_task(payload, metadata, at)
 
 
 class Next(Body):
     """A claim of ready tasks."""
+
+    FORBIDDEN: ClassVar[Forbidden] = (both("queue", "queues", queue={"type": "string"}, queues={"type": "array"}),)
 
     queue: Annotated[Name | None, Meta(description="Default: `default`.")] = None
     queues: Annotated[
@@ -194,6 +210,12 @@ class MatchFields(Body):
 class Update(MatchFields):
     """A move to a new state, or with none (or the present one) a progress write."""
 
+    FORBIDDEN: ClassVar[Forbidden] = (
+        NOTHING_TO_MATCH,
+        both("payload", "payload_base64"),
+        alone("content_type", "payload", "payload_base64"),
+    )
+
     new_state: Annotated[State | None, Meta(description="Ends a hold; the task is ready there.")] = None
     auto_target_state: Annotated[
         State | None, Meta(description="Default: new_state + `-working`; of a progress write: as it is.")
@@ -224,6 +246,13 @@ class Update(MatchFields):
 
 class Complete(MatchFields):
     """The end of a task's work, and what comes next."""
+
+    FORBIDDEN: ClassVar[Forbidden] = (
+        NOTHING_TO_MATCH,
+        both("result", "result_base64"),
+        alone("result_content_type", "result", "result_base64"),
+        both("next_task", "next_tasks", next_task={"type": "object"}, next_tasks={"type": "array"}),
+    )
 
     result: AnyJson | Ungiven = UNGIVEN
     result_base64: Base64 | Ungiven = UNGIVEN
@@ -278,40 +307,6 @@ class CleanUp(Body):
         Time | None, Meta(description="Ends clocks that run out by then; default: now. May be in the future.")
     ] = None
     queue: Annotated[Name | None, Meta(description="Default: all queues.")] = None
-
-
-def read_content(
-    media: Media,
-    sizes: Sizes,
-    as_json: Raw | Ungiven,
-    as_bytes: bytes | Ungiven,
-    media_type: str | None,
-    field: str,
-    type_field: str,
-) -> Content | None:
-    """Give a payload or result as it was sent: as JSON, as bytes, or not at all."""
-    if media_type is not None:
-        check_media_type(media_type, type_field)
-    if not isinstance(as_json, Ungiven):
-        if not isinstance(as_bytes, Ungiven):
-            raise Invalid(f"give either `{field}` or `{field}_base64`, not both", field=f"{field}_base64")
-        text = media.read_json(as_json, field)
-        check_size(len(text), sizes.payload, field)
-        return Content(text, media_type or Media.JSON, is_json=True)
-    if not isinstance(as_bytes, Ungiven):
-        check_size(len(as_bytes), sizes.payload, f"{field}_base64")
-        return Content(as_bytes, media_type or OCTETS, is_json=False)
-    if media_type is not None:
-        raise Invalid(f"there is no `{field}` that it could be the type of", field=type_field)
-    return None
-
-
-def _metadata(media: Media, sizes: Sizes, raw: Raw | Ungiven, field: str) -> str | None:
-    if isinstance(raw, Ungiven) or bytes(raw) in {b"null", b"\xc0"}:
-        return None
-    text = media.read_object(raw, field)
-    check_size(len(text.encode()), sizes.metadata, field)
-    return text
 
 
 def _given(seconds: float, field: str) -> timedelta:

@@ -16,6 +16,7 @@ from litestar.handlers import HTTPRouteHandler
 
 from corndog.api.media import Media
 from corndog.api.problems import UnsupportedMediaType
+from corndog.api.queries import Query
 from corndog.api.services import Services
 from corndog.domain.errors import Code, Invalid
 
@@ -23,9 +24,11 @@ _T = TypeVar("_T")
 AnyRequest: TypeAlias = Request[Any, Any, Any]
 Handler: TypeAlias = Callable[..., Awaitable[Response[Any]]]
 
-_AT = re.compile(r" - at `(?:key in )?\$\.?(.*)`$")
-_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`$", re.DOTALL)
-_MISSING = re.compile(r"Object missing required field `(.*)`$", re.DOTALL)
+_PLACE = " - at `$"
+_UNKNOWN = "Object contains unknown field `"
+_MISSING = "Object missing required field `"
+_SHOWN_MAX = 500
+"""How much of what was sent a refusal shows, in characters."""
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 
 
@@ -91,6 +94,23 @@ def route(
     return declare
 
 
+def options(handlers: Sequence[HTTPRouteHandler]) -> list[HTTPRouteHandler]:
+    """Make handlers of OPTIONS that know all methods of their path: the framework's own know the first one only."""
+    methods: dict[str, set[str]] = {}
+    for handler in handlers:
+        for path in handler.paths:
+            methods.setdefault(path, {"OPTIONS"}).update(handler.http_methods)
+    return [_options(path, ", ".join(sorted(allowed))) for path, allowed in methods.items()]
+
+
+def _options(path: str, allowed: str) -> HTTPRouteHandler:
+    def show() -> Response[None]:
+        return Response(None, headers={"Allow": allowed})
+
+    decorate = HTTPRouteHandler(path, http_method="OPTIONS", status_code=HTTPStatus.NO_CONTENT, sync_to_thread=False)
+    return decorate(show)
+
+
 def services(request: AnyRequest) -> Services:
     """Give the use cases of the application that serves this request."""
     found: Services = request.app.state.services
@@ -98,22 +118,51 @@ def services(request: AnyRequest) -> Services:
 
 
 def media_of_answer(request: AnyRequest) -> Media:
-    """Choose MessagePack where the client accepts it, else JSON."""
-    return Media.MSGPACK if Media.MSGPACK in request.headers.get("accept", "") else Media.JSON
+    """Choose the encoding that the client likes better; JSON where it says nothing that can be followed."""
+    if "msgpack" not in request.headers.get("accept", "").lower():
+        return Media.JSON
+    try:
+        return Media(request.accept.best_match([Media.JSON, Media.MSGPACK], Media.JSON))
+    except (ValueError, OverflowError):
+        return Media.JSON
 
 
 def media_of_body(request: AnyRequest) -> Media:
     """Tell the encoding of the body.
 
     Raises:
-        UnsupportedMediaType: it is neither JSON nor MessagePack.
+        UnsupportedMediaType: it is neither JSON nor MessagePack, or compressed.
 
     """
+    refuse_compression(request)
     given = request.headers.get("content-type", "")
     try:
         return Media(given.partition(";")[0].strip().lower())
     except ValueError:
-        raise UnsupportedMediaType(given) from None
+        raise UnsupportedMediaType("Content-Type", _cut(given), "use application/json or application/msgpack") from None
+
+
+def refuse_compression(request: AnyRequest) -> None:
+    """Refuse a body that would be taken for what it is not.
+
+    Raises:
+        UnsupportedMediaType: the body is compressed.
+
+    """
+    coding = request.headers.get("content-encoding", "identity")
+    if coding.strip().lower() != "identity":
+        raise UnsupportedMediaType("Content-Encoding", _cut(coding), "send the body uncompressed")
+
+
+def refuse_query(request: AnyRequest) -> None:
+    """Refuse parameters where a call takes none: whoever sends one expects it to do something.
+
+    Raises:
+        Invalid: there is one.
+
+    """
+    if request.scope["query_string"]:
+        read_query(request, Query)
 
 
 def read(request: AnyRequest, body: bytes, wanted: type[_T]) -> tuple[Media, _T]:
@@ -124,6 +173,7 @@ def read(request: AnyRequest, body: bytes, wanted: type[_T]) -> tuple[Media, _T]
         UnsupportedMediaType: it is neither JSON nor MessagePack.
 
     """
+    refuse_query(request)
     media = media_of_body(request)
     try:
         return media, media.parse(body, wanted)
@@ -139,7 +189,10 @@ def read(request: AnyRequest, body: bytes, wanted: type[_T]) -> tuple[Media, _T]
 
 def read_optional(request: AnyRequest, body: bytes, wanted: type[_T]) -> _T:
     """Decode a body that may be left out: no bytes are read as an empty object."""
-    return read(request, body, wanted)[1] if body else msgspec.convert({}, wanted)
+    if body:
+        return read(request, body, wanted)[1]
+    refuse_query(request)
+    return msgspec.convert({}, wanted)
 
 
 def read_query(request: AnyRequest, wanted: type[_T]) -> _T:
@@ -149,21 +202,32 @@ def read_query(request: AnyRequest, wanted: type[_T]) -> _T:
         Invalid: it is malformed, or not of the wanted form.
 
     """
-    try:
-        pairs = parse_qsl(
-            request.scope["query_string"].decode("ascii"), keep_blank_values=True, strict_parsing=False, errors="strict"
-        )
-    except (UnicodeDecodeError, ValueError):
-        raise Invalid("the query is not percent-encoded UTF-8") from None
+    text = request.scope["query_string"].decode("ascii", errors="surrogateescape")
     given: dict[str, str] = {}
-    for name, value in pairs:
+    for name, value in parse_qsl(text, keep_blank_values=True, errors="surrogateescape"):
+        if not _is_unicode(name) or not _is_unicode(value):
+            raise Invalid("percent-encoded UTF-8 is expected", field=_cut(name) if _is_unicode(name) else None)
         if name in given:
-            raise Invalid("given more than once", field=name)
+            raise Invalid("given more than once", field=_cut(name))
         given[name] = value
     try:
-        return msgspec.convert(given, wanted, strict=False)
+        query = msgspec.convert(given, wanted, strict=False)
     except msgspec.ValidationError as error:
         raise _invalid(error) from None
+    for name, value in given.items():
+        # The conversion also takes the text "null" for none, which is worth saying only where something is the default.
+        if value.lower() == "null" and getattr(query, name) is None and getattr(wanted(), name) is None:
+            raise Invalid("a value is expected; for none, leave it out", field=name)
+    return query
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text has no surrogates, which stand for bytes that could not be decoded."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def read_id(text: str) -> UUID:
@@ -184,20 +248,25 @@ def answer(media: Media, content: object, status: HTTPStatus = HTTPStatus.OK) ->
 
 
 def _invalid(error: msgspec.ValidationError) -> Invalid:
-    """Turn the decoder's words into a field and a rule."""
-    message = str(error)
-    at = _AT.search(message)
-    path = at.group(1) if at else ""
-    rule = message[: at.start()] if at else message
-    if found := _UNKNOWN.search(rule):
-        return Invalid("there is no such field", field=_join(path, found.group(1)), code=Code.UNKNOWN_FIELD)
-    if found := _MISSING.search(rule):
-        return Invalid("required", field=_join(path, found.group(1)))
-    return Invalid(rule, field=path or None)
+    """Turn the decoder's words into a field and a rule, in one pass: they can hold a name as long as the body."""
+    rule, found, place = str(error).rpartition(_PLACE)
+    if not found:
+        rule, place = place, ""
+    path = place.removesuffix("`").removeprefix(".")
+    if rule.startswith(_UNKNOWN):
+        return Invalid("there is no such field", field=_name(path, rule, _UNKNOWN), code=Code.UNKNOWN_FIELD)
+    if rule.startswith(_MISSING):
+        return Invalid("required", field=_name(path, rule, _MISSING))
+    return Invalid(_cut(rule), field=_cut(path) or None)
 
 
-def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
+def _name(path: str, rule: str, before: str) -> str:
+    name = _cut(rule.removeprefix(before).removesuffix("`"))
+    return f"{_cut(path)}.{name}" if path else name
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
 
 
 def _malformed(error: msgspec.DecodeError, body: bytes) -> str:

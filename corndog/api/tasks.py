@@ -4,8 +4,10 @@ from http import HTTPStatus
 
 from litestar import Response
 from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, RawBody
 
 from corndog.api import answers, examples, requests
+from corndog.api.contents import OCTETS
 from corndog.api.cursors import decode_cursor, encode_cursor
 from corndog.api.queries import GetQuery, ListQuery
 from corndog.api.routing import (
@@ -16,6 +18,8 @@ from corndog.api.routing import (
     read_id,
     read_optional,
     read_query,
+    refuse_compression,
+    refuse_query,
     route,
     services,
 )
@@ -45,7 +49,7 @@ _READ = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAI
     refuses=_BODY,
     examples=examples.SUBMIT,
 )
-async def submit_task(request: AnyRequest, body: bytes) -> Response[bytes]:
+async def submit_task(request: AnyRequest, body: RawBody) -> Response[bytes]:
     """Make a task: ready at once, or parked until `delay` is over or `run_at` has come."""
     media, wanted = read(request, body, requests.Submit)
     new = wanted.to_new(media, services(request).sizes)
@@ -64,13 +68,14 @@ async def submit_task(request: AnyRequest, body: bytes) -> Response[bytes]:
     query=requests.SubmitFields,
     gives=answers.One,
     status=HTTPStatus.CREATED,
-    refuses=(HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.SERVICE_UNAVAILABLE),
+    refuses=_BODY,
     examples=examples.SUBMIT_RAW,
 )
-async def submit_raw_task(request: AnyRequest, body: bytes) -> Response[bytes]:
+async def submit_raw_task(request: AnyRequest, body: RawBody) -> Response[bytes]:
     """Make a task whose payload is the request's body, byte for byte, and whose content type is the request's."""
     wanted = read_query(request, requests.SubmitFields)
-    media_type = request.headers.get("content-type", requests.OCTETS)
+    refuse_compression(request)
+    media_type = request.headers.get("content-type", OCTETS)
     check_media_type(media_type, "Content-Type")
     check_size(len(body), services(request).sizes.payload, "payload")
     new = wanted.to_task(Content(body, media_type, is_json=False))
@@ -90,7 +95,7 @@ async def submit_raw_task(request: AnyRequest, body: bytes) -> Response[bytes]:
     refuses=_BODY,
     examples=examples.NEXT,
 )
-async def claim_tasks(request: AnyRequest, body: bytes) -> Response[bytes]:
+async def claim_tasks(request: AnyRequest, body: RawBody) -> Response[bytes]:
     """Hand out up to `count` ready tasks: highest priority first, then oldest, over all the queues.
 
     The states of each swap and its clock starts. An empty list means that nothing is ready.
@@ -112,7 +117,7 @@ async def claim_tasks(request: AnyRequest, body: bytes) -> Response[bytes]:
     refuses=_READ,
     examples=examples.GET,
 )
-async def get_task(request: AnyRequest, task_id: str) -> Response[bytes]:
+async def get_task(request: AnyRequest, task_id: FromPath[str]) -> Response[bytes]:
     """Read a task, live or archived; its payload and result if `include` names them."""
     wanted = read_query(request, GetQuery)
     entry = await services(request).reading.get(read_id(task_id), wanted.to_include())
@@ -155,8 +160,9 @@ async def list_tasks(request: AnyRequest) -> Response[bytes]:
     summary="Read a task's payload alone",
     refuses=_READ,
 )
-async def get_payload(request: AnyRequest, task_id: str) -> Response[bytes]:
+async def get_payload(request: AnyRequest, task_id: FromPath[str]) -> Response[bytes]:
     """Give the payload byte for byte, with the content type that it was given with."""
+    refuse_query(request)
     return _raw(await services(request).reading.content(read_id(task_id), "payload"))
 
 
@@ -168,8 +174,9 @@ async def get_payload(request: AnyRequest, task_id: str) -> Response[bytes]:
     summary="Read a task's result alone",
     refuses=_READ,
 )
-async def get_result(request: AnyRequest, task_id: str) -> Response[bytes]:
+async def get_result(request: AnyRequest, task_id: FromPath[str]) -> Response[bytes]:
     """Give the result byte for byte, with the content type that it was given with."""
+    refuse_query(request)
     return _raw(await services(request).reading.content(read_id(task_id), "result"))
 
 
@@ -184,7 +191,7 @@ async def get_result(request: AnyRequest, task_id: str) -> Response[bytes]:
     refuses=_WRITE,
     examples=examples.UPDATE,
 )
-async def update_task(request: AnyRequest, body: bytes, task_id: str) -> Response[bytes]:
+async def update_task(request: AnyRequest, body: RawBody, task_id: FromPath[str]) -> Response[bytes]:
     """Move a task to `new_state`, where it is ready and nobody holds it; or write its progress.
 
     A held task is written with its `delivery`, any other with its `current_state`.
@@ -207,7 +214,7 @@ async def update_task(request: AnyRequest, body: bytes, task_id: str) -> Respons
     refuses=_WRITE,
     examples=examples.COMPLETE,
 )
-async def complete_task(request: AnyRequest, body: bytes, task_id: str) -> Response[bytes]:
+async def complete_task(request: AnyRequest, body: RawBody, task_id: FromPath[str]) -> Response[bytes]:
     """Archive a task as completed, keep its result, and submit its next tasks, all in one transaction.
 
     The same request again is answered the same, and marked as replayed.
@@ -233,7 +240,7 @@ async def complete_task(request: AnyRequest, body: bytes, task_id: str) -> Respo
     refuses=_WRITE,
     examples=examples.RELEASE,
 )
-async def release_task(request: AnyRequest, body: bytes, task_id: str) -> Response[bytes]:
+async def release_task(request: AnyRequest, body: RawBody, task_id: FromPath[str]) -> Response[bytes]:
     """Give a held task back to the states it had when it was ready; at once, or after a delay."""
     _, wanted = read(request, body, requests.Release)
     written = await services(request).tasks.release(read_id(task_id), wanted.to_match(), wanted.to_delay())
@@ -253,7 +260,7 @@ async def release_task(request: AnyRequest, body: bytes, task_id: str) -> Respon
     refuses=_WRITE,
     examples=examples.CANCEL,
 )
-async def cancel_task(request: AnyRequest, body: bytes, task_id: str) -> Response[bytes]:
+async def cancel_task(request: AnyRequest, body: RawBody, task_id: FromPath[str]) -> Response[bytes]:
     """Archive a task as canceled, whoever holds it; the holder learns of it at its next write."""
     wanted = read_optional(request, body, requests.Cancel)
     written = await services(request).tasks.cancel(read_id(task_id), wanted.to_match())
@@ -262,9 +269,14 @@ async def cancel_task(request: AnyRequest, body: bytes, task_id: str) -> Respons
 
 
 def _raw(content: Content) -> Response[bytes]:
-    # What a submitter calls text/html must not run in the browser of whoever looks at it.
-    headers = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox"}
-    return Response(content.data, media_type=content.media_type, headers=headers)
+    headers = {
+        # As a header, since the framework adds a charset of its own to the media types of text.
+        "Content-Type": content.media_type,
+        # What a submitter calls text/html must not run in the browser of whoever looks at it.
+        "X-Content-Type-Options": "nosniff",
+        "Content-Security-Policy": "sandbox",
+    }
+    return Response(content.data, headers=headers)
 
 
 HANDLERS: list[HTTPRouteHandler] = [

@@ -41,6 +41,8 @@ MEDIA_TYPE_PATTERN = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+( 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _MEDIA_TYPE = re.compile(MEDIA_TYPE_PATTERN)
 _MICROSECONDS = 1_000_000
+_INFINITY = datetime.max.replace(tzinfo=UTC)
+"""What the database's driver writes for the last instant of Python, and reads back without an offset."""
 _Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
@@ -110,15 +112,15 @@ def instant(text: str | None, field: str) -> datetime | None:
     """Read an RFC 3339 time that says its offset, as UTC.
 
     Raises:
-        Invalid: it is none, or not in the years 1 to 9999 of UTC.
+        Invalid: it is none, or not in the years 1 to 9999 of UTC; their last microsecond is none either.
 
     """
     if text is None:
         return None
     try:
-        time = msgspec.convert(text, _Instant)
-        return time.astimezone(UTC)
+        time = msgspec.convert(text, _Instant).astimezone(UTC)
     except (msgspec.ValidationError, OverflowError):
-        raise Invalid(
-            "an RFC 3339 time with an offset is expected, such as 2030-01-31T08:00:00Z", field=field
-        ) from None
+        time = _INFINITY
+    if time == _INFINITY:
+        raise Invalid("an RFC 3339 time with an offset is expected, such as 2030-01-31T08:00:00Z", field=field)
+    return time

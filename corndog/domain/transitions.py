@@ -112,14 +112,9 @@ def check_match(task: Task, match: Match, *, parked_too: bool) -> None:
     """
     if task.phase in ARCHIVED:
         raise Conflict(Code.ENDED, f"the task has already ended: it is {task.phase}", task)
+    if task.phase is Phase.HELD and match.delivery is None:
+        raise Conflict(Code.HELD, f"the task is held (delivery {task.delivery}): only its holder may write it", task)
     check_fields(task, match)
-    if task.phase is Phase.HELD:
-        if match.delivery is None:
-            raise Conflict(
-                Code.HELD, f"the task is held (delivery {task.delivery}): only its holder may write it", task
-            )
-    elif match.delivery is not None:
-        raise Conflict(Code.STALE_DELIVERY, f"delivery {match.delivery} no longer holds the task", task)
     if task.is_blocked:
         raise Conflict(Code.BLOCKED, "the task waits for other tasks: it can only be canceled", task)
     if task.phase is Phase.PARKED and not parked_too:

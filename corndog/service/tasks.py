@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 
 from corndog.domain import replays, transitions
-from corndog.domain.errors import Code, NotFound, Unavailable
+from corndog.domain.errors import Code, CorndogError, NotFound, Unavailable
 from corndog.domain.listing import Include
 from corndog.domain.task import Change, Content, Match, NewTask, Outcome, Phase, Task
 from corndog.service.ids import NewId
@@ -17,6 +17,7 @@ from corndog.store import tasks as store
 from corndog.store.engine import Connection, Database
 from corndog.store.reading import get
 from corndog.store.rows import Found
+from corndog.store.sqlstates import Meaning, meaning
 
 _T = TypeVar("_T")
 
@@ -50,12 +51,20 @@ class Tasks:
             transitions.check_new(new)
         items = [store.Submission(self._new_id(), new) for new in news]
         ids = [item.id for item in items]
-        written = await self._database.run(lambda connection: store.submit(connection, items))
+        is_rerun = False
+
+        async def work(connection: Connection) -> dict[UUID, Task]:
+            nonlocal is_rerun
+            # What a lost run has submitted may have ended since, and its id would be free again among the live tasks.
+            known = await _find(connection, ids) if is_rerun else {}
+            is_rerun = True
+            missing = [item for item in items if item.id not in known]
+            return known | (await store.submit(connection, missing) if missing else {})
+
+        written = await self._database.run(work)
         if len(written) < len(items):
-            # An earlier run of the same statement had been committed when its connection was lost.
-            missing = [task_id for task_id in ids if task_id not in written]
-            found = await self._database.run(lambda connection: get(connection, missing, Include()))
-            written |= {task_id: entry.task for task_id, entry in found.items()}
+            # The lost run was committed while this one waited for it.
+            written |= await self._database.run(lambda connection: _find(connection, ids))
         return [written[task_id] for task_id in ids]
 
     async def complete(
@@ -100,6 +109,7 @@ class Tasks:
             Invalid: neither `delivery` nor `current_state` is given, or a clock would end where no worker looks.
             NotFound: there is no such task.
             Conflict: the task is not what `match` says.
+            Unavailable: an answer was lost, and what has become of the task since doesn't tell whether this happened.
 
         """
         transitions.check_given(match)
@@ -111,11 +121,17 @@ class Tasks:
                 return Written(task=found.task)
             if replays.is_replay(found, match.delivery, request):
                 return Written(task=found.task, replayed=True)
-            transitions.check_match(found.task, match, parked_too=True)
-            transitions.check_change(found.task, change)
+            try:
+                transitions.check_match(found.task, match, parked_too=True)
+                transitions.check_change(found.task, change)
+            except CorndogError:
+                if work.may_have_happened:
+                    # Others have written the task since, and an update of an unheld task leaves no history.
+                    raise Unavailable("the connection was lost: the update may have happened; read the task") from None
+                raise
             return None
 
-        work = _one(store.update, item)
+        work = _Tracked(_one(store.update, item))
         return _as_written(await self._write(task_id, match.delivery, lambda: self._database.run(work), explain))
 
     async def release(self, task_id: UUID, match: Match, delay: timedelta | None) -> Written:
@@ -182,6 +198,25 @@ class Tasks:
             if (answer := explain(found)) is not None:
                 return answer
         raise Unavailable("the task keeps changing; try again")
+
+
+class _Tracked:
+    """Work that remembers whether the answer of one of its runs was lost."""
+
+    def __init__(self, work: Callable[[Connection], Awaitable[Task | None]]) -> None:
+        self._work = work
+        self.may_have_happened = False
+
+    async def __call__(self, connection: Connection) -> Task | None:
+        try:
+            return await self._work(connection)
+        except Exception as error:
+            self.may_have_happened |= meaning(error) is Meaning.LOST
+            raise
+
+
+async def _find(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, Task]:
+    return {task_id: entry.task for task_id, entry in (await get(connection, ids, Include())).items()}
 
 
 def _one(

@@ -6,14 +6,14 @@ conflict and after any lost connection, so it must recognise its own effect (see
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 
-from sqlalchemy import make_url
+from sqlalchemy import event, make_url
+from sqlalchemy.exc import InvalidatePoolError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
-from tenacity.stop import stop_base
 
 from corndog.domain.errors import Unavailable
 from corndog.store.sqlstates import Meaning, meaning
@@ -30,7 +30,17 @@ _T = TypeVar("_T")
 _FIRST_WAIT = 0.005
 _LONGEST_WAIT = 0.5
 _SILENCE = 5.0
-_RERUN = {Meaning.CONFLICT, Meaning.LOST}
+_PLANS = {
+    # Every statement is short and made for one plan: from index to index, row by row. Statistics are old wherever a
+    # queue has just filled or drained, and by them PostgreSQL would read whole queues, or plan each claim anew.
+    "jit": "off",
+    "plan_cache_mode": "force_generic_plan",
+    "enable_bitmapscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_seqscan": "off",
+}
+_RERUN = frozenset({Meaning.CONFLICT, Meaning.LOST})
 
 
 def is_cockroach(url: str) -> bool:
@@ -66,8 +76,7 @@ class Database:
             "statement_timeout": f"{statement_timeout * 1000:.0f}",
         }
         if not self.is_cockroach:
-            # Every statement is short and its plan is known: compiling it costs more than running it.
-            session["jit"] = "off"
+            session |= _PLANS
         self.engine: AsyncEngine = create_async_engine(
             url,
             pool_size=pool_size,
@@ -80,6 +89,7 @@ class Database:
                 "command_timeout": statement_timeout + _SILENCE,
             },
         )
+        event.listen(self.engine.sync_engine, "checkout", _refuse_closed)
         self._stop = stop_after_delay(retry_deadline)
 
     async def run(self, work: Callable[[Connection], Awaitable[_T]]) -> _T:
@@ -96,29 +106,26 @@ class Database:
         return await self._persist(in_transaction)
 
     async def once(self, work: Callable[[Connection], Awaitable[_T]]) -> _T:
-        """Run work without any rerun: to learn how the database is, not to get something done."""
-        try:
-            return await self._once(work)
-        except Exception as error:
-            raise _told(error) from error
+        """Run work, and again only after a conflict: to learn how the database is, not to get something done."""
+        return await self._persist(work, {Meaning.CONFLICT})
 
     async def close(self) -> None:
         """Close all connections."""
         await self.engine.dispose()
 
-    async def _persist(self, work: Callable[[Connection], Awaitable[_T]]) -> _T:
+    async def _persist(self, work: Callable[[Connection], Awaitable[_T]], rerun: Collection[Meaning] = _RERUN) -> _T:
         try:
             return await self._once(work)
         except Exception as error:
-            if meaning(error) not in _RERUN:
+            if meaning(error) not in rerun:
                 raise _told(error) from error
-            return await self._again(work, self._stop)
+            return await self._again(work, rerun)
 
-    async def _again(self, work: Callable[[Connection], Awaitable[_T]], stop: stop_base) -> _T:
+    async def _again(self, work: Callable[[Connection], Awaitable[_T]], rerun: Collection[Meaning]) -> _T:
         retrying = AsyncRetrying(
-            retry=retry_if_exception(lambda error: meaning(error) in _RERUN),
+            retry=retry_if_exception(lambda error: meaning(error) in rerun),
             wait=wait_random_exponential(multiplier=_FIRST_WAIT, max=_LONGEST_WAIT),
-            stop=stop,
+            stop=self._stop,
             reraise=True,
         )
         try:
@@ -141,6 +148,12 @@ class Database:
                 if isinstance(error, asyncio.CancelledError) or meaning(error) is Meaning.LOST:
                     await asyncio.shield(pooled.invalidate())
                 raise
+
+
+def _refuse_closed(connection: Any, _record: object, _proxy: object) -> None:  # noqa: ANN401 - the pool's own
+    """Replace the whole pool at once where the database has closed a connection of it: it was restarted."""
+    if connection.driver_connection.is_closed():
+        raise InvalidatePoolError
 
 
 def _told(error: Exception) -> Exception:

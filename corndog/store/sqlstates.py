@@ -28,6 +28,10 @@ _BY_STATE = {
     "57P01": Meaning.LOST,  # admin_shutdown
     "57P02": Meaning.LOST,  # crash_shutdown
     "57P03": Meaning.BUSY,  # cannot_connect_now
+    "55000": Meaning.BUSY,  # object_not_in_prerequisite_state: the database accepts no connections
+    "3D000": Meaning.BUSY,  # invalid_catalog_name: it does not exist, or not yet
+    "28000": Meaning.BUSY,  # invalid_authorization_specification: its rules, or its password, have changed
+    "28P01": Meaning.BUSY,  # invalid_password
     "57014": Meaning.BUSY,  # query_canceled, by statement_timeout
     "25006": Meaning.BUSY,  # read_only_sql_transaction: a standby that is not promoted yet
     "53100": Meaning.BUSY,  # disk_full

@@ -1,0 +1,82 @@
+"""The services as a server has them, on a database of the tests; and a look at everything that the database holds."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from corndog.domain.listing import Entry
+from corndog.domain.task import Claim, Content, Match, NewTask, Task
+from corndog.service.claims import Claims, Strategy, by_heads, scan
+from corndog.service.clocks import Clocks
+from corndog.service.ids import NewId, id_maker
+from corndog.service.reading import Reading
+from corndog.service.tasks import Tasks
+from corndog.store import schema
+from corndog.store.engine import Database
+
+DEFAULT_TIMEOUT = timedelta(seconds=300)
+STRATEGIES: Mapping[str, Strategy] = {"scan": scan, "by_heads": by_heads}
+TABLES = ("tasks", "archived_tasks", "payloads", "results", "task_runs")
+HOUR = timedelta(hours=1)
+MICROSECOND = timedelta(microseconds=1)
+TEXT = Content(b"text", "text/plain", is_json=False)
+
+
+class House:
+    """All use cases on one database."""
+
+    def __init__(self, database: Database, new_id: NewId | None = None) -> None:
+        new_id = new_id or id_maker(is_cockroach=database.is_cockroach)
+        self.database = database
+        self.tasks = Tasks(database, new_id)
+        self.claims = {name: Claims(database, new_id, DEFAULT_TIMEOUT, how) for name, how in STRATEGIES.items()}
+        self.clocks = Clocks(database)
+        self.reading = Reading(database)
+
+    async def submit(self, number: int = 1, **asked: Any) -> list[Task]:  # noqa: ANN401
+        return await self.tasks.submit([NewTask(**asked)] * number)
+
+    async def claim(self, queue: str | Sequence[str], *, strategy: str = "scan", **asked: Any) -> list[Entry]:  # noqa: ANN401
+        queues = (queue,) if isinstance(queue, str) else tuple(queue)
+        return await self.claims[strategy].claim(Claim(queues=queues, **asked))
+
+    async def held(self, queue: str, **asked: Any) -> Task:  # noqa: ANN401
+        """Submit a task and claim it."""
+        await self.submit(queue=queue, **asked)
+        [entry] = await self.claim(queue, worker_id="w", current_state=asked.get("current_state", "submitted"))
+        return entry.task
+
+    async def rows(self, statement: str, *args: object) -> list[asyncpg.Record]:
+        return await self.database.run(lambda connection: connection.fetch(statement, *args))
+
+    async def everything(self) -> dict[str, list[dict[str, Any]]]:
+        """Read all that is known of tasks, table by table."""
+        return {
+            table: [dict(row) for row in await self.rows(f"SELECT * FROM {table} ORDER BY 1, 2")] for table in TABLES
+        }
+
+    async def block(self, task: Task) -> None:
+        """Make a task wait for another, as a job will."""
+        await self.rows(
+            "UPDATE tasks SET phase = 'parked', current_state = home_state || '-blocked',"
+            " auto_target_state = home_state, due_time = NULL, waiting_on = 1 WHERE id = $1",
+            task.id,
+        )
+
+
+def held_match(task: Task) -> Match:
+    return Match(delivery=task.delivery)
+
+
+def unheld_match(task: Task) -> Match:
+    return Match(current_state=task.current_state)
+
+
+def ids(tasks: Sequence[Task] | Sequence[Entry]) -> list[UUID]:
+    return [task.task.id if isinstance(task, Entry) else task.id for task in tasks]
+
+
+assert set(TABLES) | {"leader_leases"} == set(schema.metadata.tables)

@@ -1,0 +1,208 @@
+"""Each hot statement goes by its index, and what it costs doesn't grow with what it has nothing to do with."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+from uuid import UUID, uuid4
+
+import msgspec
+import pytest
+
+from corndog.domain.listing import Filter, Include, Place
+from corndog.domain.task import Change, Claim, Match, NewTask, Outcome, Phase
+from corndog.store import reading
+from corndog.store import tasks as store
+from corndog.store.engine import Connection, Database
+from tests.store.house import DEFAULT_TIMEOUT, HOUR, TEXT
+from tests.store.plans import Call, Plan, explain, load
+
+EVERYTHING = Include(payload=True, result=True)
+ONE = Claim(queues=("queue 1",), current_state="a", worker_id="w")
+SEVERAL = Claim(queues=("queue 1", "queue 2", "none"), current_state="a", worker_id="w")
+NOW = datetime.now(UTC)
+SWEEP: dict[str, Any] = {"at_time": NOW, "began": NOW, "batch": 500}
+FIRST = {
+    "ready": 4000, "held": 1000, "overdue": 20, "dead": 20, "parked": 1000, "due": 40, "completed": 2000, "failed": 20
+}  # fmt: skip
+GROWTH = {"held": 10_000, "parked": 10_000, "completed": 20_000}
+KNOWABLE = {
+    "ready": "tasks WHERE phase = 'ready' AND queue = 'queue 1'",
+    "held": "tasks WHERE phase = 'held' AND due_time > now()",
+    "completed": "archived_tasks WHERE phase = 'completed'",
+}
+
+
+def known(kind: str) -> UUID:
+    """Name a task that is there; set by the fixture."""
+    return KNOWN[kind]
+
+
+KNOWN: dict[str, UUID] = {}
+
+
+def update(task_id: UUID, change: Change) -> store.Update:
+    match = Match(delivery=1) if task_id == KNOWN["held"] else Match(current_state="a")
+    return store.Update(id=task_id, match=match, change=change, request=b"r", token=uuid4())
+
+
+def release(task_id: UUID) -> store.Release:
+    return store.Release(id=task_id, match=Match(delivery=1), delay=None, request=b"r", token=uuid4())
+
+
+def end(c: Connection, kind: str) -> Any:  # noqa: ANN401
+    match = Match(delivery=1) if kind == "held" else Match(current_state="a")
+    ending = store.Ending(id=known(kind), match=match, request=b"r", result=TEXT, next_task_ids=[uuid4()])
+    return store.end(c, [ending], phase=Phase.COMPLETED, outcome=Outcome.SUCCEEDED)
+
+
+def claim_by_key(c: Connection) -> Any:  # noqa: ANN401
+    return store.claim_by_key(c, ONE, [known("ready"), uuid4()], DEFAULT_TIMEOUT, uuid4())
+
+
+def get(c: Connection) -> Any:  # noqa: ANN401
+    return reading.get(c, [known("ready"), known("completed"), uuid4()], EVERYTHING)
+
+
+HOT: dict[str, tuple[Call, set[str]]] = {
+    "submit": (lambda c: store.submit(c, [store.Submission(uuid4(), NewTask(payload=TEXT))] * 1), set()),
+    "claim_scan": (
+        lambda c: store.claim_scan(c, ONE, 10, DEFAULT_TIMEOUT, uuid4()),
+        {"tasks_ready", "tasks_pkey", "payloads_pkey"},
+    ),
+    "claim_merge": (
+        lambda c: store.claim_scan(c, SEVERAL, 10, DEFAULT_TIMEOUT, uuid4()),
+        {"tasks_ready", "tasks_pkey", "payloads_pkey"},
+    ),
+    "claim_heads": (lambda c: store.claim_heads(c, SEVERAL, 74), {"tasks_ready"}),
+    "claim_by_key": (claim_by_key, {"tasks_pkey", "payloads_pkey"}),
+    "claimed_by": (lambda c: store.claimed_by(c, "w", uuid4()), {"tasks_held", "payloads_pkey"}),
+    "end a hold": (lambda c: end(c, "held"), {"tasks_pkey"}),
+    "end an unheld one": (lambda c: end(c, "ready"), {"tasks_pkey"}),
+    "move": (lambda c: store.update(c, [update(known("held"), Change(new_state="n", payload=TEXT))]), {"tasks_pkey"}),
+    "progress": (lambda c: store.update(c, [update(known("ready"), Change(payload=TEXT))]), {"tasks_pkey"}),
+    "release": (lambda c: store.release(c, [release(known("held"))]), {"tasks_pkey"}),
+    "look_up": (
+        lambda c: store.look_up(c, known("completed"), 1),
+        {"tasks_pkey", "archived_tasks_pkey", "task_runs_pkey"},
+    ),
+    "get": (get, {"tasks_pkey", "archived_tasks_pkey", "payloads_pkey", "results_pkey"}),
+    "payload": (
+        lambda c: reading.content(c, known("ready"), "payloads"),
+        {"tasks_pkey", "archived_tasks_pkey", "payloads_pkey"},
+    ),
+    "sweep": (lambda c: store.sweep(c, queue=None, **SWEEP), {"tasks_timed", "tasks_pkey"}),
+    "sweep one queue": (lambda c: store.sweep(c, queue="queue 1", **SWEEP), {"tasks_timed", "tasks_pkey"}),
+    "sweep_dead": (lambda c: store.sweep_dead(c, queue=None, **SWEEP), {"tasks_timed", "tasks_pkey"}),
+    "unpark": (lambda c: store.unpark(c, 500), {"tasks_parked", "tasks_pkey"}),
+    "oldest_overdue": (reading.oldest_overdue, {"tasks_timed"}),
+    "queue_counts": (lambda c: reading.counts(c, "queue 1"), {"tasks_listed"}),
+}
+COSTED = HOT.keys() - {"submit", "end an unheld one", "payload", "sweep one queue", "queue_counts"}
+FILTERS: dict[str, Filter] = {
+    "all": Filter(),
+    "a queue": Filter(queue="queue 1"),
+    "a state": Filter(current_state="a"),
+    "a queue and a state": Filter(queue="queue 1", current_state="a"),
+    "a phase": Filter(phase=Phase.PARKED),
+    "a kind": Filter(kind="kind 1"),
+    "a worker": Filter(worker_id="worker 1"),
+    "a job": Filter(job_id=UUID(int=1)),
+    "times": Filter(submitted_after=NOW - HOUR, submitted_before=NOW - timedelta(minutes=1)),
+    "all of it": Filter(
+        queue="queue 1",
+        current_state="a",
+        kind="kind 1",
+        worker_id="worker 1",
+        submitted_after=NOW - HOUR,
+        submitted_before=NOW,
+    ),
+}
+
+
+class Filled(msgspec.Struct):
+    """A well-filled database, and what each statement cost before and after it was filled."""
+
+    connection: Connection
+    costs: dict[str, tuple[int, int]]
+
+
+@pytest.fixture(scope="module", params=["fresh", "old"])
+async def filled(request: pytest.FixtureRequest, database_url: str) -> AsyncIterator[Filled]:
+    """Fill a database: with fresh statistics, or such as were made when there was something else in it."""
+    database = Database(database_url, statement_timeout=100)
+    async with database._connection() as connection:
+        await connection.execute("TRUNCATE tasks, archived_tasks, payloads, results, task_runs")
+        for table in ("tasks", "archived_tasks"):
+            await connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
+        is_fresh = request.param == "fresh"
+        if not is_fresh:
+            await load(connection, held=300, parked=300, failed=300)
+        await load(connection, is_fresh, **FIRST)
+        for kind, where in KNOWABLE.items():
+            KNOWN[kind] = await connection.fetchval(f"SELECT id FROM {where} ORDER BY submit_time LIMIT 1")
+        small = await measure(connection)
+        await load(connection, is_fresh, **GROWTH)
+        large = await measure(connection)
+        yield Filled(connection, {name: (small[name], large[name]) for name in small})
+    await database.close()
+
+
+async def measure(connection: Connection) -> dict[str, int]:
+    cost = {}
+    for name in sorted(COSTED):
+        await explain(connection, HOT[name][0], is_generic=True)  # the first run reads the catalogue, too
+        cost[name] = (await explain(connection, HOT[name][0], is_generic=True)).buffers
+    return cost
+
+
+@pytest.fixture(params=[False, True], ids=["custom", "generic"])
+def is_generic(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+def assert_indexed(plan: Plan, indexes: set[str]) -> None:
+    assert plan.scanned_whole == set()
+    assert plan.indexes == indexes
+
+
+@pytest.mark.parametrize("name", HOT)
+async def test_a_hot_statement_goes_by_its_index(filled: Filled, name: str, is_generic: bool) -> None:
+    call, indexes = HOT[name]
+    plan = await explain(filled.connection, call, is_generic=is_generic)
+    assert_indexed(plan, indexes)
+
+
+@pytest.mark.parametrize("archived", [False, True], ids=["live", "archived"])
+@pytest.mark.parametrize("place", [Place(), Place(NOW - HOUR, UUID(int=0))], ids=["first", "next"])
+@pytest.mark.parametrize("name", FILTERS)
+async def test_a_listing_goes_by_its_index(
+    filled: Filled,
+    name: str,
+    place: Place,
+    archived: bool,
+    is_generic: bool,
+) -> None:
+    wanted = msgspec.structs.replace(FILTERS[name], archived=archived)
+    page: Call = partial(reading.page, wanted=wanted, after=place, limit=101, include=EVERYTHING)
+    plan = await explain(filled.connection, page, is_generic=is_generic)
+    assert_indexed(plan, {f"{'archived_tasks' if archived else 'tasks'}_listed", "payloads_pkey", "results_pkey"})
+
+
+ORDERED = {"tasks_ready", "tasks_timed", "tasks_parked"}
+
+
+@pytest.mark.parametrize("name", ["claim_scan", "claim_heads", "claim_merge", "sweep", "unpark"])
+async def test_what_comes_first_is_read_first(filled: Filled, name: str, is_generic: bool) -> None:
+    """No statement reads all that it might take in order to find what comes first."""
+    plan = await explain(filled.connection, HOT[name][0], is_generic=is_generic)
+    reading_order = [node for node in plan.nodes() if node.get("Index Name") in ORDERED]
+    assert reading_order
+    assert all(node["Actual Rows"] <= 74 for node in reading_order)
+
+
+@pytest.mark.parametrize("name", sorted(COSTED))
+async def test_costs_do_not_grow_with_tasks_that_wait_or_have_ended(filled: Filled, name: str) -> None:
+    small, large = filled.costs[name]
+    # A tree that is a level higher costs a page more for each row that is looked up.
+    assert large <= small * 1.5 + 8

@@ -1,0 +1,142 @@
+"""Every write that there is, as a trial: what is there before, the write itself, and what it leaves behind."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from corndog.domain.listing import Entry
+from corndog.domain.task import Change, Match, NewTask, Phase, RetryPolicy, Task
+from corndog.service.tasks import Written
+from tests.store.house import HOUR, MICROSECOND, TEXT, House, held_match, unheld_match
+
+Write = Callable[[House, str, list[Task]], Awaitable[Any]]
+MOVE = Change(new_state="n", payload=TEXT, priority=3)
+PROGRESS = Change(timeout=HOUR, payload=TEXT, priority=3)
+TIMED: dict[str, Any] = {"auto_target_state": "t", "timeout": MICROSECOND}
+
+
+async def _ready(house: House, queue: str) -> list[Task]:
+    return await house.submit(3, queue=queue, payload=TEXT)
+
+
+async def _held(house: House, queue: str) -> list[Task]:
+    return [await house.held(queue, payload=TEXT)]
+
+
+async def _parked(house: House, queue: str) -> list[Task]:
+    return await house.submit(queue=queue, delay=HOUR)
+
+
+async def _overdue(house: House, queue: str) -> list[Task]:
+    short: dict[str, Any] = {"queue": queue, "work_timeout": MICROSECOND}
+    lost = [await house.held(**short), await house.held(**short, policy=RetryPolicy(max_lost=1))]
+    return [*lost, *await house.submit(queue=queue, **TIMED)]
+
+
+async def _due(house: House, queue: str) -> list[Task]:
+    return await house.submit(2, queue=queue, delay=MICROSECOND)
+
+
+async def _two_queues(house: House, queue: str) -> list[Task]:
+    return await house.submit(2, queue=queue) + await house.submit(2, queue=f"{queue}+")
+
+
+async def _nothing(_house: House, _queue: str) -> list[Task]:
+    return []
+
+
+PREPARE: dict[str, Callable[[House, str], Awaitable[list[Task]]]] = {
+    "ready": _ready, "held": _held, "parked": _parked, "overdue": _overdue, "due": _due, "two": _two_queues,
+    "nothing": _nothing,
+}  # fmt: skip
+
+VOLATILE = {
+    "id", "task_id", "queue", "submit_time", "update_time", "claim_time", "end_time", "due_time", "write_token",
+    "request", "next_task_ids",
+}  # fmt: skip
+NEXT = [NewTask(queue="", payload=TEXT), NewTask(queue="", current_state="next", delay=HOUR)]
+
+
+def _next(queue: str) -> list[NewTask]:
+    return [msgspec.structs.replace(new, queue=queue) for new in NEXT]
+
+
+WRITES: dict[str, tuple[str, Write]] = {
+    "submit": ("nothing", lambda h, q, _: h.tasks.submit([NewTask(queue=q, payload=TEXT)])),
+    "submit a group": ("ready", lambda h, q, _: h.tasks.submit(_next(q) * 2)),
+    "claim": ("ready", lambda h, q, _: h.claim(q, count=2, worker_id="w")),
+    "claim by key": ("ready", lambda h, q, _: h.claim(q, count=2, worker_id="w", strategy="by_heads")),
+    "claim anonymously": ("ready", lambda h, q, _: h.claim(q)),
+    "claim from two": ("two", lambda h, q, _: h.claim([q, f"{q}+"], count=3)),
+    "claim from two by key": ("two", lambda h, q, _: h.claim([q, f"{q}+"], count=3, strategy="by_heads")),
+    "complete": ("held", lambda h, _, t: h.tasks.complete(t[0].id, held_match(t[0]), TEXT, [])),
+    "complete unheld": ("ready", lambda h, _, t: h.tasks.complete(t[0].id, unheld_match(t[0]), TEXT, [])),
+    "complete with next": ("held", lambda h, q, t: h.tasks.complete(t[0].id, held_match(t[0]), TEXT, _next(q))),
+    "move": ("held", lambda h, _, t: h.tasks.update(t[0].id, held_match(t[0]), MOVE)),
+    "move unheld": ("ready", lambda h, _, t: h.tasks.update(t[0].id, unheld_match(t[0]), MOVE)),
+    "move parked": ("parked", lambda h, _, t: h.tasks.update(t[0].id, unheld_match(t[0]), MOVE)),
+    "progress": ("held", lambda h, _, t: h.tasks.update(t[0].id, held_match(t[0]), PROGRESS)),
+    "progress unheld": ("ready", lambda h, _, t: h.tasks.update(t[0].id, unheld_match(t[0]), PROGRESS)),
+    "progress parked": ("parked", lambda h, _, t: h.tasks.update(t[0].id, unheld_match(t[0]), PROGRESS)),
+    "release": ("held", lambda h, _, t: h.tasks.release(t[0].id, held_match(t[0]), None)),
+    "release later": ("held", lambda h, _, t: h.tasks.release(t[0].id, held_match(t[0]), HOUR)),
+    "cancel": ("ready", lambda h, _, t: h.tasks.cancel(t[0].id, Match())),
+    "cancel held": ("held", lambda h, _, t: h.tasks.cancel(t[0].id, Match())),
+    "sweep": ("overdue", lambda h, q, _: h.clocks.clean_up(queue=q)),
+    "unpark": ("due", lambda h, _, __: h.clocks.unpark()),
+}
+
+
+def told(answer: Any) -> Any:  # noqa: ANN401 - whatever a use case answers
+    """Reduce an answer to what must be the same each time."""
+    match answer:
+        case list():
+            return [told(item) for item in answer]
+        case Entry():
+            return told(answer.task), answer.payload, answer.result
+        case Written():
+            return told(answer.task), len(answer.next_task_ids)
+        case Task():
+            times = dict.fromkeys(("submit_time", "update_time", "claim_time", "due_time"))
+            is_timed = answer.due_time and answer.timeout and answer.phase is not Phase.PARKED
+            clock = answer.due_time - answer.update_time if answer.due_time and is_timed else None
+            return msgspec.structs.replace(answer, id=UUID(int=0), queue="", **times), clock
+        case _:
+            return answer
+
+
+async def left(house: House, queue: str) -> list[str]:
+    """Read what a write has left behind in its queues: every row of every table, but for ids and times."""
+    stored = await house.everything()
+    of_task = {table: _by_task(stored[table]) for table in ("payloads", "results", "task_runs")}
+    live = {row["id"] for row in stored["tasks"]}
+    return sorted(
+        repr((
+            _plain(row),
+            [_plain(other) for rows in of_task.values() for other in rows.get(row["id"], [])],
+            [task_id in live for task_id in row.get("next_task_ids", ())],
+        ))
+        for row in stored["tasks"] + stored["archived_tasks"]
+        if row["queue"] in {queue, f"{queue}+"}
+    )  # fmt: skip
+
+
+def _by_task(rows: list[dict[str, Any]]) -> dict[UUID, list[dict[str, Any]]]:
+    groups: dict[UUID, list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(row.get("id") or row["task_id"], []).append(row)
+    return groups
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in VOLATILE}
+
+
+async def trial(name: str, sound: House, on: House, queue: str) -> tuple[Any, list[str]]:
+    """Prepare a queue on a sound database, write on another; give what was told of it, and what it has left."""
+    prepare, write = WRITES[name]
+    tasks = await PREPARE[prepare](sound, queue)
+    answer = await write(on, queue, tasks)
+    return told(answer), await left(sound, queue)
