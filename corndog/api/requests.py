@@ -31,6 +31,7 @@ from corndog.api.fields import (
     WorkerId,
 )
 from corndog.api.media import Media
+from corndog.domain.checks import check_new
 from corndog.domain.errors import Invalid
 from corndog.domain.limits import Sizes, check_name, duration, instant
 from corndog.domain.task import (
@@ -45,7 +46,6 @@ from corndog.domain.task import (
     NewTask,
     RetryPolicy,
 )
-from corndog.domain.transitions import check_new
 
 _DEFAULTS = RetryPolicy()
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 
-from corndog.domain import replays, transitions
+from corndog.domain import checks, replays
 from corndog.domain.errors import Code, CorndogError, NotFound, Unavailable
 from corndog.domain.listing import Include
 from corndog.domain.task import Change, Content, Match, NewTask, Outcome, Phase, Task
@@ -48,7 +48,7 @@ class Tasks:
 
         """
         for new in news:
-            transitions.check_new(new)
+            checks.check_new(new)
         items = [store.Submission(self._new_id(), new) for new in news]
         ids = [item.id for item in items]
         is_rerun = False
@@ -78,9 +78,9 @@ class Tasks:
             Conflict: the task is not what `match` says.
 
         """
-        transitions.check_given(match)
+        checks.check_given(match)
         for place, new in enumerate(next_tasks):
-            transitions.check_new(new, at=f"next_tasks[{place}].")
+            checks.check_new(new, at=f"next_tasks[{place}].")
         submissions = [store.Submission(self._new_id(), new) for new in next_tasks]
         next_ids = tuple(submission.id for submission in submissions)
         request = _hash("complete", match, result, next_tasks)
@@ -95,7 +95,7 @@ class Tasks:
         def explain(found: Found) -> Written | None:
             if replays.is_replay(found, match.delivery, request):
                 return Written(task=found.task, next_task_ids=found.next_task_ids, replayed=True)
-            transitions.check_match(found.task, match, parked_too=True)
+            checks.check_match(found.task, match, parked_too=True)
             return None
 
         run = self._database.transaction if submissions else self._database.run
@@ -112,7 +112,7 @@ class Tasks:
             Unavailable: an answer was lost, and what has become of the task since doesn't tell whether this happened.
 
         """
-        transitions.check_given(match)
+        checks.check_given(match)
         request = _hash("update", match, change)
         item = store.Update(id=task_id, match=match, change=change, request=request, token=self._new_id())
 
@@ -122,8 +122,8 @@ class Tasks:
             if replays.is_replay(found, match.delivery, request):
                 return Written(task=found.task, replayed=True)
             try:
-                transitions.check_match(found.task, match, parked_too=True)
-                transitions.check_change(found.task, change)
+                checks.check_match(found.task, match, parked_too=True)
+                checks.check_change(found.task, change)
             except CorndogError:
                 if work.may_have_happened:
                     # Others have written the task since, and an update of an unheld task leaves no history.
@@ -150,7 +150,7 @@ class Tasks:
                 return Written(task=found.task)
             if replays.is_replay(found, match.delivery, request):
                 return Written(task=found.task, replayed=True)
-            transitions.check_match(found.task, match, parked_too=False)
+            checks.check_match(found.task, match, parked_too=False)
             return None
 
         work = _one(store.release, item)
@@ -173,7 +173,7 @@ class Tasks:
         def explain(found: Found) -> Written | None:
             if replays.is_cancel_replay(found.task):
                 return Written(task=found.task, replayed=True)
-            transitions.check_fields(found.task, match)
+            checks.check_fields(found.task, match)
             return None
 
         return _as_written(await self._write(task_id, match.delivery, lambda: self._database.run(work), explain))

@@ -206,13 +206,15 @@ async def test_sessions_that_are_killed_under_load_lose_and_double_nothing(
     terminate = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1"
     lives, clients = 20, 8
     submitted: list[str] = []
+    one_kill = asyncio.Lock()
 
     async def live(client: int) -> None:
         for number in range(lives):
             task = await api.submit(kind=f"{client}-{number}")
             submitted.append(task["id"])
             if len(submitted) % 8 == 0:
-                await admin.execute(terminate, make_url(database_url).database)
+                async with one_kill:
+                    await admin.execute(terminate, make_url(database_url).database)
             for held in await api.claim():
                 next_task = {"queue": api.queue, "current_state": "next", "kind": held["kind"]}
                 completed = await api.complete(held["id"], delivery=held["delivery"], next_task=next_task)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, MultipleResults, initialize, multiple, rule
 from hypothesis.stateful import run_state_machine_as_test as run_machine
 
-from corndog.domain import replays, transitions
+from corndog.domain import checks, replays
 from corndog.domain.listing import Entry, Filter, Include, Place
 from corndog.domain.task import Change, Claim, Content, Match, NewTask, Phase
 from corndog.service.tasks import Written
@@ -46,7 +46,7 @@ Send: TypeAlias = Callable[[], Sequence[UUID]]
 
 def check_all(news: Sequence[NewTask], at: str = "") -> None:
     for place, new in enumerate(news):
-        transitions.check_new(new, at=at.format(place=place))
+        checks.check_new(new, at=at.format(place=place))
 
 
 FIELDS = {"worker_id": "held_by", "submitted_after": "submit_time", "submitted_before": "submit_time"}
@@ -92,11 +92,14 @@ class Machine(Driver):
         like = msgspec.structs.replace(claim, queues=(task.queue, "elsewhere"), current_state=task.current_state)
         self.claim(claim=like, strategy=strategy)
 
-    @rule(target=tasks, asked=st.lists(news, min_size=1, max_size=2), claim=claims)
-    def submit_and_claim(self, asked: list[NewTask], claim: Claim) -> MultipleResults[UUID]:
+    @rule(target=tasks, asked=st.lists(news, min_size=1, max_size=2), claim=claims, is_lost=st.booleans())
+    def submit_and_claim(self, asked: list[NewTask], claim: Claim, is_lost: bool) -> MultipleResults[UUID]:
         submitted = self.submit(asked=asked)
         for task_id in submitted.values:
             self.claim_one_like(task_id=task_id, claim=claim, strategy="scan")
+            if is_lost and (due_time := self.model.tasks[task_id].due_time):
+                self.sweep(due_time, None)
+                self.claim_one_like(task_id=task_id, claim=claim, strategy="by_heads")
         return submitted
 
     @rule(task_id=tasks, at=st.sampled_from(["now", "past", "future", "due", "early"]), queue=st.none() | queues)
@@ -130,11 +133,11 @@ class Machine(Driver):
         request = repr(("update", match, change)).encode()
 
         def judge() -> bool:
-            transitions.check_given(match)
+            checks.check_given(match)
             if self.model.is_repeat(task_id, match.delivery, request):
                 return True
-            transitions.check_match(self.model.known(task_id), match, parked_too=True)
-            transitions.check_change(self.model.known(task_id), change)
+            checks.check_match(self.model.known(task_id), match, parked_too=True)
+            checks.check_change(self.model.known(task_id), change)
             return False
 
         if written := self.write(task_id, judge, self.house.tasks.update(task_id, match, change)):
@@ -155,7 +158,7 @@ class Machine(Driver):
         def judge() -> bool:
             if self.model.is_repeat(task_id, match.delivery, request):
                 return True
-            transitions.check_match(self.model.known(task_id), match, parked_too=False)
+            checks.check_match(self.model.known(task_id), match, parked_too=False)
             return False
 
         if match.delivery is None:
@@ -189,11 +192,11 @@ class Machine(Driver):
         request = repr(("complete", match, result, asked)).encode()
 
         def judge() -> bool:
-            transitions.check_given(match)
+            checks.check_given(match)
             check_all(asked, at="next_tasks[{place}].")
             if self.model.is_repeat(task_id, match.delivery, request):
                 return True
-            transitions.check_match(self.model.known(task_id), match, parked_too=True)
+            checks.check_match(self.model.known(task_id), match, parked_too=True)
             return False
 
         written = self.write(task_id, judge, self.house.tasks.complete(task_id, match, result, asked))
@@ -216,7 +219,7 @@ class Machine(Driver):
         def judge() -> bool:
             if replays.is_cancel_replay(self.model.known(task_id)):
                 return True
-            transitions.check_fields(self.model.known(task_id), match)
+            checks.check_fields(self.model.known(task_id), match)
             return False
 
         if written := self.write(task_id, judge, self.house.tasks.cancel(task_id, match)):

@@ -98,7 +98,18 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     "oldest_overdue": (reading.oldest_overdue, {"tasks_timed"}),
     "queue_counts": (lambda c: reading.counts(c, "queue 1"), {"tasks_listed"}),
 }
-COSTED = HOT.keys() - {"submit", "end an unheld one", "payload", "sweep one queue", "queue_counts"}
+COSTED: dict[str, Call] = {
+    name: call
+    for name, (call, _) in HOT.items()
+    if name not in {"submit", "end an unheld one", "payload", "sweep one queue", "queue_counts"}
+} | {
+    name: partial(reading.page, wanted=wanted, after=Place(), limit=101, include=EVERYTHING)
+    for name, wanted in {
+        "list a queue and a state": Filter(queue="queue 1", current_state="a"),
+        "list the dead letters": Filter(archived=True, phase=Phase.FAILED),
+        "list the ended ones": Filter(archived=True),
+    }.items()
+}
 FILTERS: dict[str, Filter] = {
     "all": Filter(),
     "a queue": Filter(queue="queue 1"),
@@ -151,8 +162,8 @@ async def filled(request: pytest.FixtureRequest, database_url: str) -> AsyncIter
 async def measure(connection: Connection) -> dict[str, int]:
     cost = {}
     for name in sorted(COSTED):
-        await explain(connection, HOT[name][0], is_generic=True)  # the first run reads the catalogue, too
-        cost[name] = (await explain(connection, HOT[name][0], is_generic=True)).buffers
+        await explain(connection, COSTED[name], is_generic=True)  # the first run reads the catalogue, too
+        cost[name] = (await explain(connection, COSTED[name], is_generic=True)).buffers
     return cost
 
 

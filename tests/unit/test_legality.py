@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from corndog.domain import transitions
+from corndog.domain import checks, transitions
 from corndog.domain.errors import Invalid
 from corndog.domain.limits import NAME_MAX
 from corndog.domain.task import ARCHIVED, Change, NewTask, Phase, RetryPolicy, Task
@@ -60,7 +60,7 @@ def assert_follows(before: Task, after: Task, now: datetime) -> None:
 @given(new_tasks(), st.data())
 def test_every_life_is_legal(new: NewTask, data: st.DataObject) -> None:
     now = EPOCH
-    transitions.check_new(new)
+    checks.check_new(new)
     task = transitions.submit(new, ID, now, data.draw(st.integers(0, 999)))
     assert_legal(task)
     for _ in range(data.draw(st.integers(1, 12))):
@@ -101,7 +101,7 @@ def step(task: Task, now: datetime, data: st.DataObject) -> Task:
 
 def updated(task: Task, change: Change, now: datetime) -> Task:
     try:
-        transitions.check_change(task, change)
+        checks.check_change(task, change)
     except Invalid:
         assume(condition=False)
     after = transitions.update(task, change, now)

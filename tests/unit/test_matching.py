@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from corndog.domain import transitions
+from corndog.domain import checks
 from corndog.domain.errors import Code, Conflict, Invalid
 from corndog.domain.task import Match, Phase, Task
 from tests.unit.samples import blocked, ended, held, ready, scheduled
@@ -25,7 +25,7 @@ SECOND_HOLD = msgspec.structs.replace(held(), delivery=2)
     ],
 )
 def test_what_may_be_written(task: Task, match: dict[str, Any]) -> None:
-    transitions.check_match(task, Match(**match), parked_too=True)
+    checks.check_match(task, Match(**match), parked_too=True)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_what_may_be_written(task: Task, match: dict[str, Any]) -> None:
 def test_what_may_not_be_written(task: Task, match: dict[str, Any], code: Code, told: str) -> None:
     for parked_too in (True, False):
         with pytest.raises(Conflict) as refusal:
-            transitions.check_match(task, Match(**match), parked_too=parked_too)
+            checks.check_match(task, Match(**match), parked_too=parked_too)
         assert refusal.value.code is code
         assert told in str(refusal.value)
         assert refusal.value.task is task
@@ -63,7 +63,7 @@ def test_what_may_not_be_written(task: Task, match: dict[str, Any], code: Code, 
 
 def test_a_parked_task_is_not_released() -> None:
     with pytest.raises(Conflict) as refusal:
-        transitions.check_match(scheduled(), Match(current_state="a-scheduled"), parked_too=False)
+        checks.check_match(scheduled(), Match(current_state="a-scheduled"), parked_too=False)
     assert refusal.value.code is Code.STATE_MISMATCH
 
 
@@ -84,17 +84,17 @@ def test_a_parked_task_is_not_released() -> None:
 )
 def test_the_match_of_a_cancel(task: Task, match: dict[str, Any], code: Code | None) -> None:
     if code is None:
-        transitions.check_fields(task, Match(**match))
+        checks.check_fields(task, Match(**match))
     else:
         with pytest.raises(Conflict) as refusal:
-            transitions.check_fields(task, Match(**match))
+            checks.check_fields(task, Match(**match))
         assert refusal.value.code is code
 
 
 def test_a_write_says_what_it_writes() -> None:
-    transitions.check_given(Match(delivery=1))
-    transitions.check_given(Match(current_state="a"))
+    checks.check_given(Match(delivery=1))
+    checks.check_given(Match(current_state="a"))
     for match in (Match(), Match(queue="q")):
         with pytest.raises(Invalid) as refusal:
-            transitions.check_given(match)
+            checks.check_given(match)
         assert refusal.value.field == "current_state"

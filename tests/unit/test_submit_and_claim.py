@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from corndog.domain import transitions
+from corndog.domain import checks, transitions
 from corndog.domain.errors import Invalid
 from corndog.domain.limits import NAME_MAX, STATE_MAX
 from corndog.domain.task import Claim, Jitter, NewTask, Phase, RetryPolicy, Task
@@ -111,20 +111,20 @@ def test_items_of_a_group_are_a_microsecond_apart() -> None:
 )
 def test_submits_that_are_refused(asked: dict[str, object], field: str) -> None:
     with pytest.raises(Invalid) as refusal:
-        transitions.check_new(NewTask(**asked), at="next_tasks[2].")  # type: ignore[arg-type]
+        checks.check_new(NewTask(**asked), at="next_tasks[2].")  # type: ignore[arg-type]
     assert refusal.value.field == f"next_tasks[2].{field}"
 
 
 def test_the_refusal_of_a_clock_names_what_was_probably_meant() -> None:
     with pytest.raises(Invalid, match=r"`submitted-working`.*work_timeout"):
-        transitions.check_new(NewTask(timeout=HOUR))
+        checks.check_new(NewTask(timeout=HOUR))
 
 
 @pytest.mark.parametrize(
     "asked", [{"timeout": ZERO}, {"timeout": HOUR, "auto_target_state": "b"}, {"run_at": EPOCH}, {"delay": ZERO}]
 )
 def test_submits_that_are_not_refused(asked: dict[str, object]) -> None:
-    transitions.check_new(NewTask(**asked))  # type: ignore[arg-type]
+    checks.check_new(NewTask(**asked))  # type: ignore[arg-type]
 
 
 def test_states_derived_from_the_longest_one_are_not_too_long() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from corndog.domain import transitions
+from corndog.domain import checks, transitions
 from corndog.domain.errors import Invalid
 from corndog.domain.task import Change, Phase, Task
 from tests.unit.samples import FREED, HOUR, LATER, SECOND, TIMED, ZERO, differences, held, ready, scheduled
@@ -86,7 +86,7 @@ def test_update(before: Task, change: dict[str, Any], expected: dict[str, Any]) 
 def test_a_move_with_a_clock_needs_a_target(task: Task, change: dict[str, Any], is_refused: bool) -> None:
     if is_refused:
         with pytest.raises(Invalid, match="work_timeout") as refusal:
-            transitions.check_change(task, Change(**change))
+            checks.check_change(task, Change(**change))
         assert refusal.value.field == "timeout"
     else:
-        transitions.check_change(task, Change(**change))
+        checks.check_change(task, Change(**change))

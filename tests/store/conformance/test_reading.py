@@ -110,6 +110,8 @@ async def many(bench: Bench) -> list[Task]:
         {"current_state": "completed"},
         {"phase": Phase.PARKED},
         {"phase": Phase.CANCELED},
+        {"phase": Phase.CANCELED, "current_state": "canceled"},
+        {"phase": Phase.CANCELED, "current_state": "completed"},
         {"kind": "k"},
         {"held_by": "w"},
         {"queue": "b", "held_by": "w", "phase": Phase.HELD},

@@ -55,6 +55,19 @@ async def test_an_update_does_what_the_rules_say(bench: Bench, put: str, change:
     assert (found.run_outcome, found.run_request) == ((Outcome.MOVED, b"r") if ends_hold else (None, None))
 
 
+@pytest.mark.parametrize(("change", "lost"), [(Change(new_state="n"), 0), (Change(), 2)])
+async def test_only_a_new_state_forgets_what_was_lost(bench: Bench, change: Change, lost: int) -> None:
+    task = await bench.put_held()
+    for _ in range(2):
+        await bench.clocks.clean_up(task.due_time)
+        [entry] = await bench.take(task.id, token=uuid4())
+        task = entry.task
+    assert task.lost == 2
+    [after] = await update(bench, as_update(task, change))
+    assert after == transitions.update(task, change, after.update_time)
+    assert after.lost == lost
+
+
 @pytest.mark.parametrize("put", ["put_one", "put_held"])
 async def test_a_rerun_of_a_move_writes_nothing_and_knows_itself(bench: Bench, put: str) -> None:
     task = await getattr(bench, put)(payload=TEXT)
