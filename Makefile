@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Test modules run side by side, one after the other within a worker: most of their time they wait for processes.
+TEST_WORKERS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help install tools run test check bench format lock generate
@@ -28,7 +30,7 @@ tools:
 		{ echo "$$tool is needed to run what README shows; install it with your system's packages"; exit 1; }; done
 
 test: install tools  ## run all tests (real PostgreSQL, real Valkey, real HTTP)
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(TEST_WORKERS) --dist loadscope $(ARGS)
 
 check: install   ## formatting, lint, types, import contracts, generated files
 	$(BIN)/ruff format --check .
