@@ -17,6 +17,7 @@ install: $(STAMP)  ## set up everything in .venv
 $(STAMP): requirements-dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "corndog needs Python 3.11 or newer: make PYTHON=python3.12 …"; exit 1; }
+	@echo "setting up $(VENV): about a minute, once"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .

@@ -171,12 +171,12 @@ class Next(Body):
         """Give the claim that is asked for."""
         if self.queue is not None and self.queues is not None:
             raise Invalid("give either `queue` or `queues`, not both", field="queues")
+        _at_most(len(self.queues or ()), sizes.items, "queues")
         queues = tuple(dict.fromkeys(self.queues or [self.queue or DEFAULT_QUEUE]))
         for queue in queues:
             check_name(queue, "queues" if self.queues else "queue")
         for field in ("current_state", "override_current_state", "override_auto_target_state", "worker_id"):
             check_name(getattr(self, field), field)
-        _at_most(len(queues), sizes.items, "queues")
         _at_most(self.count, sizes.items, "count")
         return Claim(
             queues=queues,

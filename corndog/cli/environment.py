@@ -2,6 +2,7 @@
 
 import asyncpg
 from alembic.util import CommandError
+from redis.asyncio.connection import parse_url
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
@@ -9,7 +10,17 @@ from corndog.cli.output import Failed
 from corndog.settings import Settings, SettingsError
 from corndog.store import migrate
 
-DATABASE_ERRORS = (OSError, SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError)
+# The driver takes a URL's parameters for arguments of its own; what it doesn't know is a TypeError, a port of 99999 an
+# OverflowError.
+DATABASE_ERRORS = (
+    OSError,
+    SQLAlchemyError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    TypeError,
+    ValueError,
+    OverflowError,
+)
 DIALECTS = ("postgresql+asyncpg", "cockroachdb+asyncpg")
 
 
@@ -22,9 +33,17 @@ def read_settings() -> Settings:
     """
     try:
         settings = Settings.from_env()
-        dialect = make_url(settings.database_url).drivername if settings.database_url else None
-    except (SettingsError, ArgumentError) as error:
+    except SettingsError as error:
         raise Failed(str(error)) from None
+    try:
+        dialect = make_url(settings.database_url).drivername if settings.database_url else None
+    except ArgumentError:
+        raise Failed("CORNDOG_DATABASE_URL is not a database's URL") from None
+    try:
+        if settings.redis_url:
+            parse_url(settings.redis_url)
+    except ValueError as error:
+        raise Failed(f"CORNDOG_REDIS_URL is not Redis's URL: {error}") from None
     if dialect is None:
         raise Failed("CORNDOG_DATABASE_URL is not set; `corndog dev` brings its own database")
     if dialect not in DIALECTS:

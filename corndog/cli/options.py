@@ -29,8 +29,13 @@ def seconds(text: str) -> float:
 
 TaskId = Annotated[str, typer.Argument(metavar="ID")]
 Queue = Annotated[str | None, typer.Option(help="Only if the task is in this queue.")]
-State = Annotated[str | None, typer.Option(help="Only if the task is in this state. An unheld task needs it.")]
-Delivery = Annotated[int | None, typer.Option(help="Number of the hold. A held task needs it.")]
+State = Annotated[
+    str | None,
+    typer.Option(help="Only if the task is in this state. Required of an unheld task, unless it is canceled."),
+]
+Delivery = Annotated[
+    int | None, typer.Option(help="Number of the hold. Required of a held task, unless it is canceled.")
+]
 Target = Annotated[
     str | None, typer.Option(help="State that a claim or a timeout leads to; else the state + `-working`.")
 ]

@@ -28,6 +28,9 @@ def openapi(output: Path | None, check: Path | None) -> None:
         if not check.exists() or check.read_bytes() != document:
             raise Failed(f"{check} is not what the program says: run `corndog openapi --output {check}`")
     elif output:
-        output.write_bytes(document)
+        try:
+            output.write_bytes(document)
+        except OSError as error:
+            raise Failed(f"can't write {output}: {error.strerror}") from None
     else:
         sys.stdout.buffer.write(document)

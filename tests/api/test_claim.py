@@ -185,6 +185,7 @@ async def test_each_hand_out_has_the_next_number(api: Api) -> None:
         ({"queues": ["q" * 256]}, "queues[0]"),
         ({"queues": "a"}, "queues"),
         ({"queues": [f"q{number}" for number in range(1001)]}, "queues"),
+        ({"queues": ["the same"] * 1001}, "queues"),
         ({"queues": [None]}, "queues[0]"),
         ({"queue": 5}, "queue"),
         ({"count": 0}, "count"),

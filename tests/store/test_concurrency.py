@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import asyncpg
 import pytest
@@ -14,10 +15,11 @@ import pytest
 from corndog.domain.errors import Code, Conflict
 from corndog.domain.listing import Entry
 from corndog.domain.task import Change, NewTask, Phase, RetryPolicy, Task
+from corndog.store import tasks as store
 from corndog.store.engine import Connection, Database
 from corndog.store.reading import now
 from tests.faults import FaultyDatabase
-from tests.store.house import HOUR, TEXT, House, held_match, ids
+from tests.store.house import HOUR, TEXT, House, held_match, ids, unheld_match
 
 _T = TypeVar("_T")
 
@@ -162,10 +164,15 @@ class Watched(FaultyDatabase):
             raise
 
 
+def expected_refusals(database: Database) -> set[str]:
+    """Name what may be in a transaction's way: never a deadlock, and on PostgreSQL only what its isolation demands."""
+    return {"40001"} if database.isolation == "serializable" or database.is_cockroach else set()
+
+
 async def test_a_mixed_load_comes_through(any_database: Database, any_url: str) -> None:
     """Everybody writes the same few tasks in every way; nobody is refused for another reason than the rules."""
-    store = Watched(any_url, isolation=any_database.isolation, pool_size=12)
-    house = House(store)
+    watched = Watched(any_url, isolation=any_database.isolation, pool_size=12)
+    house = House(watched)
     await house.submit(40, queue="q", policy=RetryPolicy(max_lost=50))
     draw = random.Random(7)
 
@@ -194,8 +201,8 @@ async def test_a_mixed_load_comes_through(any_database: Database, any_url: str) 
     try:
         await asyncio.gather(*(one(number) for number in range(150)))
     finally:
-        await store.close()
-    assert store.seen.keys() <= ({"40001"} if any_database.isolation == "serializable" else set())
+        await watched.close()
+    assert watched.seen.keys() <= expected_refusals(any_database)
     stored = await House(any_database).everything()
     live, ended = ({row["id"] for row in stored[table]} for table in ("tasks", "archived_tasks"))
     assert live.isdisjoint(ended)
@@ -205,3 +212,26 @@ async def test_a_mixed_load_comes_through(any_database: Database, any_url: str) 
     runs = Counter(row["task_id"] for row in stored["task_runs"])
     for row in stored["tasks"] + stored["archived_tasks"]:
         assert row["delivery"] == runs[row["id"]] + (row["claim_time"] is not None)
+
+
+async def test_groups_that_meet_in_another_order_do_not_deadlock(any_database: Database, any_url: str) -> None:
+    watched = Watched(any_url, isolation=any_database.isolation, pool_size=8)
+    house = House(watched)
+    tasks = await house.submit(40, queue="q")
+    draw = random.Random(7)
+
+    async def write(number: int) -> None:
+        change = Change(priority=number)
+        group = [
+            store.Update(id=task.id, match=unheld_match(task), change=change, request=b"r", token=uuid4())
+            for task in draw.sample(tasks, len(tasks))
+        ]
+        assert len(await watched.run(lambda c: store.update(c, group))) == len(tasks)
+
+    try:
+        await asyncio.gather(*(write(number) for number in range(40)))
+    finally:
+        await watched.close()
+    assert watched.seen.keys() <= expected_refusals(any_database)
+    stored = await House(any_database).everything()
+    assert len({row["rank"] for row in stored["tasks"]}) == 1

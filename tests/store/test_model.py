@@ -276,6 +276,7 @@ class Machine(Driver):
         assert self.run(self.house.reading.counts(queue)) == self.model.counts(queue)
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("isolation", ["read committed", "serializable"])
 def test_the_rules_and_the_store_agree(empty_database_url: str, isolation: Isolation) -> None:
     loop = asyncio.new_event_loop()
@@ -283,7 +284,7 @@ def test_the_rules_and_the_store_agree(empty_database_url: str, isolation: Isola
     try:
         run_machine(
             lambda: Machine(loop, House(database)),  # type: ignore[arg-type]  # any maker of machines will do
-            settings=settings(settings.default, max_examples=150, stateful_step_count=50),
+            settings=settings(settings.default, max_examples=100, stateful_step_count=50),
         )
     finally:
         loop.run_until_complete(database.close())

@@ -8,6 +8,7 @@ import pytest
 
 from corndog.domain import transitions
 from corndog.domain.task import NewTask, Outcome, Phase, RetryPolicy, Task
+from corndog.service import clocks
 from corndog.store import reading
 from corndog.store import tasks as store
 from tests.store.conformance.bench import Bench
@@ -110,6 +111,16 @@ async def test_batches_take_the_most_overdue_first(bench: Bench) -> None:
         assert {task.id for task in await sweep(bench, batch=2)} == set(batch)
 
 
+async def test_a_cleanup_goes_on_until_nothing_is_left(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clocks, "BATCH", 3)
+    await bench.put(*[NewTask(timeout=MICROSECOND, auto_target_state="t")] * 6, *[NewTask(delay=MICROSECOND)] * 7)
+    for _ in range(4):
+        await bench.put_held(queue="q", work_timeout=MICROSECOND, policy=RetryPolicy(max_lost=1))
+    assert await bench.clocks.clean_up() == 10
+    assert await bench.clocks.unpark() == 7
+    assert await bench.clocks.clean_up() == await bench.clocks.unpark() == 0
+
+
 # unpark ------------------------------------------------------------------------
 
 
@@ -157,3 +168,17 @@ async def test_the_oldest_overdue_hold_is_told(bench: Bench) -> None:
     assert found
     assert found[0] == first.task.due_time
     assert found[1] > found[0]
+
+
+async def test_a_hold_is_worth_a_warning_after_a_minute(bench: Bench) -> None:
+    hold = await bench.put_held(work_timeout=MICROSECOND)
+    assert await bench.reading.overdue() is None
+    for seconds, is_told in [(59, False), (61, True)]:
+        late = timedelta(seconds=seconds)
+        await bench.rows(
+            "UPDATE tasks SET due_time = statement_timestamp() - $2::interval WHERE id = $1", hold.id, late
+        )
+        overdue = await bench.reading.overdue()
+        assert (overdue is not None) == is_told
+    assert overdue is not None
+    assert overdue >= timedelta(seconds=61)
