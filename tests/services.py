@@ -48,6 +48,8 @@ def running_services() -> Iterator[Services]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
     config = session.config
+    # A run in the background inherits an ignored SIGINT, and so would every program that is to be sent one here.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(config, "workerinput"):
         config.stash[SERVICES] = Services(**config.workerinput["services"])
     elif not config.option.collectonly:

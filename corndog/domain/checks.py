@@ -76,6 +76,17 @@ def check_match(task: Task, match: Match, *, parked_too: bool) -> None:
         raise Conflict(Code.STATE_MISMATCH, f"the task is parked in state {task.current_state!r}", task)
 
 
+def check_queue(task: Task, match: Match) -> None:
+    """Demand that a given queue is the task's: of what can be matched, only this stays when a task ends.
+
+    Raises:
+        Conflict: it is not.
+
+    """
+    if match.queue is not None and match.queue != task.queue:
+        raise Conflict(Code.QUEUE_MISMATCH, f"the task is in queue {task.queue!r}", task)
+
+
 def check_fields(task: Task, match: Match) -> None:
     """Demand that each given field agrees with the task, and that a given delivery holds it.
 
@@ -85,7 +96,6 @@ def check_fields(task: Task, match: Match) -> None:
     """
     if match.delivery is not None and (task.phase is not Phase.HELD or task.delivery != match.delivery):
         raise Conflict(Code.STALE_DELIVERY, f"delivery {match.delivery} does not hold the task", task)
-    if match.queue is not None and match.queue != task.queue:
-        raise Conflict(Code.QUEUE_MISMATCH, f"the task is in queue {task.queue!r}", task)
+    check_queue(task, match)
     if match.current_state is not None and match.current_state != task.current_state:
         raise Conflict(Code.STATE_MISMATCH, f"the task is in state {task.current_state!r}", task)

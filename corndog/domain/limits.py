@@ -40,6 +40,7 @@ MEDIA_TYPE_PATTERN = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+( 
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _MEDIA_TYPE = re.compile(MEDIA_TYPE_PATTERN)
+_FINER = re.compile(r"\.\d{6}(\d+)")
 _MICROSECONDS = 1_000_000
 _INFINITY = datetime.max.replace(tzinfo=UTC)
 """What the database's driver writes for the last instant of Python, and reads back without an offset."""
@@ -109,7 +110,7 @@ def duration(seconds: float | None, field: str) -> timedelta | None:
 
 
 def instant(text: str | None, field: str) -> datetime | None:
-    """Read an RFC 3339 time that says its offset, as UTC.
+    """Read an RFC 3339 time that says its offset, as UTC; what is finer than a microsecond is rounded up.
 
     Raises:
         Invalid: it is none, or not in the years 1 to 9999 of UTC; their last microsecond is none either.
@@ -118,7 +119,12 @@ def instant(text: str | None, field: str) -> datetime | None:
     if text is None:
         return None
     try:
-        time = msgspec.convert(text, _Instant).astimezone(UTC)
+        finer = _FINER.search(text)
+        whole = text[: finer.start(1)] + text[finer.end(1) :] if finer else text
+        time = msgspec.convert(whole, _Instant).astimezone(UTC)
+        if finer and int(finer.group(1)):
+            # Cut to microseconds, a time to come would come early.
+            time += timedelta(microseconds=1)
     except (msgspec.ValidationError, OverflowError):
         time = _INFINITY
     if time == _INFINITY:

@@ -172,6 +172,7 @@ class Tasks:
 
         def explain(found: Found) -> Written | None:
             if replays.is_cancel_replay(found.task):
+                checks.check_queue(found.task, match)
                 return Written(task=found.task, replayed=True)
             checks.check_fields(found.task, match)
             return None

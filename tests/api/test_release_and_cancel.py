@@ -154,6 +154,8 @@ async def test_a_repeated_cancel_is_replayed(api: Api) -> None:
 
     for fields in ({"current_state": "submitted"}, {}, {"queue": api.queue}):
         assert await api.cancel(task["id"], **fields) == {"task": canceled, "replayed": True}
+    refusal = await api.try_cancel(task["id"], queue="elsewhere")
+    await api.refuses_to_change(canceled, refusal, 409, "queue_mismatch")
 
 
 @pytest.mark.parametrize(

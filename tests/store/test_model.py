@@ -218,6 +218,7 @@ class Machine(Driver):
     def do_cancel(self, task_id: UUID, match: Match) -> None:
         def judge() -> bool:
             if replays.is_cancel_replay(self.model.known(task_id)):
+                checks.check_queue(self.model.known(task_id), match)
                 return True
             checks.check_fields(self.model.known(task_id), match)
             return False

@@ -152,5 +152,15 @@ def test_what_is_no_instant(text: str) -> None:
     assert refusal.value.field == "run_at"
 
 
+@pytest.mark.parametrize(
+    ("fraction", "micros"),
+    [("123456", 123456), ("123456000", 123456), ("1234561", 123457), ("123456789", 123457), ("999999999", 1_000_000)],
+)
+def test_what_is_finer_than_a_microsecond_is_rounded_up(fraction: str, micros: int) -> None:
+    whole = datetime(2030, 1, 1, tzinfo=UTC)
+    assert limits.instant(f"2030-01-01T00:00:00.{fraction}Z", "run_at") == whole + timedelta(microseconds=micros)
+    assert limits.instant(f"2030-01-01T01:00:00.{fraction}+01:00", "run_at") == whole + timedelta(microseconds=micros)
+
+
 def test_no_instant_is_none() -> None:
     assert limits.instant(None, "run_at") is None
