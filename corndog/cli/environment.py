@@ -39,16 +39,25 @@ def read_settings() -> Settings:
         dialect = make_url(settings.database_url).drivername if settings.database_url else None
     except ArgumentError:
         raise Failed("CORNDOG_DATABASE_URL is not a database's URL") from None
-    try:
-        if settings.redis_url:
-            parse_url(settings.redis_url)
-    except ValueError as error:
-        raise Failed(f"CORNDOG_REDIS_URL is not Redis's URL: {error}") from None
     if dialect is None:
         raise Failed("CORNDOG_DATABASE_URL is not set; `corndog dev` brings its own database")
     if dialect not in DIALECTS:
         raise Failed(f"CORNDOG_DATABASE_URL starts with {dialect}://; it must be one of {', '.join(DIALECTS)}")
     return settings
+
+
+def require_redis_url(url: str) -> None:
+    """Check that Redis, if it is to be used, has a URL that a client can read.
+
+    Raises:
+        Failed: it has not.
+
+    """
+    try:
+        if url:
+            parse_url(url)
+    except ValueError as error:
+        raise Failed(f"CORNDOG_REDIS_URL is not Redis's URL: {error}") from None
 
 
 def require_ready_database(url: str) -> None:

@@ -14,7 +14,7 @@ from granian.log import LogLevels
 from litestar import Litestar
 
 from corndog import app
-from corndog.cli.environment import read_settings, require_ready_database
+from corndog.cli.environment import read_settings, require_ready_database, require_redis_url
 from corndog.cli.listening import free_address
 from corndog.cli.output import say
 
@@ -27,6 +27,7 @@ def serve(host: str, port: int, workers: int, *, until_stdin_closes: bool) -> No
     if until_stdin_closes:
         _end_after(lambda: os.read(STDIN, 1))
     settings = read_settings()
+    require_redis_url(settings.redis_url)
     require_ready_database(settings.database_url)
     address = free_address(host, port)
     # A forked worker inherits the main process's handlers, which would swallow the order to end before it has its own.

