@@ -1,7 +1,8 @@
 """A write that has to wait for another on the same task, and then finds it changed: as if it had come second."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
@@ -9,10 +10,10 @@ import pytest
 from tenacity import AsyncRetrying, retry_if_result, stop_after_delay, wait_fixed
 
 from corndog.domain.errors import CorndogError
-from corndog.domain.task import Change, Match, Task
+from corndog.domain.task import Change, Match, RetryPolicy, Task
 from corndog.store.engine import Connection, Database
 from tests.faults import FaultyDatabase, plain_url
-from tests.store.house import HOUR, TEXT, House, held_match, unheld_match
+from tests.store.house import HOUR, MICROSECOND, TEXT, House, held_match, ids, unheld_match
 from tests.store.writes import left, told
 
 Act = Callable[[House, str, Task], Awaitable[Any]]
@@ -103,3 +104,54 @@ async def test_the_second_of_two_writes_sees_the_first(
                 await halting.close()
                 assert answers == expected
                 assert await left(sound, raced) == await left(sound, serial)
+
+
+@asynccontextmanager
+async def locked(url: str, task: Task) -> AsyncIterator[None]:
+    """Have another session hold the lock on a task, as a write under way does."""
+    connection = await asyncpg.connect(plain_url(url))
+    try:
+        async with connection.transaction():
+            await connection.execute("SELECT FROM tasks WHERE id = $1 FOR UPDATE", task.id)
+            yield
+    finally:
+        await connection.close()
+
+
+@pytest.mark.parametrize("queues", [["q"], ["q", "p"]], ids=["one queue", "two queues"])
+async def test_a_claim_waits_for_nobody(house: House, empty_database_url: str, queues: list[str]) -> None:
+    first, second = await house.submit(2, queue="q")
+    async with locked(empty_database_url, first):
+        [entry] = await asyncio.wait_for(house.claim(queues), 5)
+        assert entry.task.id == second.id
+        assert await asyncio.wait_for(house.claim(queues), 5) == []
+    [entry] = await house.claim(queues)
+    assert entry.task.id == first.id
+
+
+async def test_a_claim_by_key_waits_and_goes_on_to_the_next(house: House, empty_database_url: str) -> None:
+    first, second = await house.submit(2, queue="q")
+    halting = Halting(empty_database_url, isolation=house.database.isolation)
+    leading = asyncio.create_task(House(halting).claim("q"))
+    await halting.is_done.wait()
+    following = asyncio.create_task(house.claim("q", strategy="by_heads"))
+    await until_one_waits(empty_database_url)
+    halting.may_commit.set()
+    assert [ids(await leading), ids(await following)] == [[first.id], [second.id]]
+    await halting.close()
+
+
+async def test_clocks_wait_for_nobody(house: House, empty_database_url: str) -> None:
+    held = [await house.held(name, work_timeout=HOUR) for name in ("a", "b")]
+    dead = [await house.held(name, work_timeout=HOUR, policy=RetryPolicy(max_lost=1)) for name in ("c", "d")]
+    due = await house.submit(2, queue="q", delay=MICROSECOND)
+    at_time = max(task.due_time for task in held + dead if task.due_time)
+    async with (
+        locked(empty_database_url, held[0]),
+        locked(empty_database_url, dead[0]),
+        locked(empty_database_url, due[0]),
+    ):
+        assert await asyncio.wait_for(house.clocks.clean_up(at_time), 5) == 2
+        assert await asyncio.wait_for(house.clocks.unpark(), 5) == 1
+    assert await house.clocks.clean_up(at_time) == 2
+    assert await house.clocks.unpark() == 1

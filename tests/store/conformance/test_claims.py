@@ -41,7 +41,7 @@ async def mixed(bench: Bench) -> list[Task]:
     """Put tasks into two queues; gives them in the order in which they should go out."""
     first = [
         await bench.put_one(queue=queue, priority=priority, payload=TEXT)
-        for queue, priority in [("q", 0), ("p", 0), ("q", 1), ("p", 1), ("q", -1)]
+        for queue, priority in [("q", 0), ("p", 0), ("q", 1), ("p", 1), ("q", -1), *[("q", 0), ("p", 0)] * 3]
     ]
     await bench.put_one(queue="q", current_state="elsewhere")
     await bench.put_one(queue="r", priority=9)
@@ -52,7 +52,16 @@ async def mixed(bench: Bench) -> list[Task]:
     return sorted(first, key=lambda task: task.order)
 
 
-@pytest.mark.parametrize("claim", [OVERRIDES, Claim(queues=("q",)), Claim(queues=("q", "none"))])
+@pytest.mark.parametrize(
+    "claim",
+    [
+        OVERRIDES,
+        Claim(queues=("q",)),
+        Claim(queues=("q", "none")),
+        Claim(queues=("q",), override_timeout=timedelta(0)),
+        Claim(queues=("none", "q"), override_timeout=timedelta(0)),
+    ],
+)
 @pytest.mark.parametrize("by", ["scan", "key"])
 async def test_a_claim_does_what_the_rules_say(bench: Bench, claim: Claim, by: str) -> None:
     task = await bench.put_one(queue="q", payload=TEXT, work_timeout=timedelta(seconds=7))
@@ -60,6 +69,14 @@ async def test_a_claim_does_what_the_rules_say(bench: Bench, claim: Claim, by: s
     now = entry.task.update_time
     assert entry == Entry(transitions.claim(task, claim, now, DEFAULT_TIMEOUT), TEXT)
     assert await bench.task(task.id) == entry.task
+
+
+@pytest.mark.parametrize("by", ["scan", "key"])
+async def test_a_task_may_want_no_clock(bench: Bench, by: str) -> None:
+    task = await bench.put_one(queue="q", work_timeout=timedelta(0))
+    claim = Claim(queues=("q",))
+    [entry] = await (scan(bench, claim, 1) if by == "scan" else by_key(bench, claim, task.id))
+    assert (entry.task.timeout, entry.task.due_time, entry.task.work_timeout) == (None, None, timedelta(0))
 
 
 @pytest.mark.parametrize("queues", [("q",), ("p",), ("q", "p"), ("p", "none", "q")])
