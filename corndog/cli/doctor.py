@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from corndog.cli.environment import DATABASE_ERRORS, read_settings, schema_versions, unreachable
 from corndog.cli.output import Failed, show_json, show_table
+from corndog.service.reading import OVERDUE_WARNING
 from corndog.settings import Settings
 from corndog.store.reading import oldest_overdue
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 PATIENCE = 5.0  # seconds for anything to answer
 CLOCK_TOLERANCE = timedelta(seconds=1)
-SWEEP_TOLERANCE = timedelta(minutes=1)
 FACTS = "SELECT clock_timestamp(), version(), current_setting('transaction_isolation')"
 
 
@@ -109,7 +109,7 @@ def _examine_sweep(overdue: timedelta | None) -> Check:
     if overdue is None:
         return Check("sweep", "ok", "no hold is overdue")
     found = f"the oldest hold has been overdue for {overdue.total_seconds():.0f} s"
-    if overdue <= SWEEP_TOLERANCE:
+    if overdue <= OVERDUE_WARNING:
         return Check("sweep", "ok", found)
     advice = "nothing times tasks out: set CORNDOG_CLEANUP_INTERVAL, or call `corndog timeout` regularly"
     return Check("sweep", "warn", found, advice)

@@ -55,7 +55,7 @@ def entry(row: Row) -> Entry:
 
 def found(row: Row) -> Found:
     """Read a row of `look_up`."""
-    write_token, _end_outcome, end_request, next_task_ids, run_outcome, run_request = row[_WIDTH:]
+    write_token, end_request, next_task_ids, run_outcome, run_request = row[_WIDTH:]
     return Found(
         task=task(row),
         write_token=write_token,

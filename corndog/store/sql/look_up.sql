@@ -3,7 +3,7 @@
 SELECT
     {record},
     t.write_token,
-    NULL::text AS end_outcome, NULL::bytea AS end_request, NULL::uuid[] AS next_task_ids,
+    NULL::bytea AS end_request, NULL::uuid[] AS next_task_ids,
     run.outcome AS run_outcome, run.request AS run_request
 FROM tasks AS t
 LEFT JOIN task_runs AS run ON run.task_id = t.id AND run.delivery = $2::int8
@@ -12,7 +12,7 @@ UNION ALL
 SELECT
     {record},
     NULL::uuid,
-    t.outcome, t.request, t.next_task_ids,
+    t.request, t.next_task_ids,
     run.outcome, run.request
 FROM archived_tasks AS t
 LEFT JOIN task_runs AS run ON run.task_id = t.id AND run.delivery = $2::int8
