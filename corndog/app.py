@@ -2,34 +2,39 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 
 from litestar import Litestar
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException
-from redis.asyncio import Redis
 
 from corndog.api import docs, health, openapi, problems, queues, routing, tasks
-from corndog.api.services import Check, Services
+from corndog.api.services import Services
 from corndog.domain.errors import CorndogError
 from corndog.domain.limits import Sizes
+from corndog.hints.hints import Hints
+from corndog.lifetime import in_background, on_end
 from corndog.observability import logs
 from corndog.scheduler.leader import Leader
 from corndog.scheduler.loop import Loop
+from corndog.scheduler.reconcile import reconcile
 from corndog.scheduler.runner import running
 from corndog.scheduler.sweep import sweep
 from corndog.scheduler.unpark import unpark
-from corndog.service.claims import Claims, strategy
+from corndog.service.claims import Claims
 from corndog.service.clocks import Clocks
+from corndog.service.finding import ByHeads, ByHints, Find, HandOut, Scan
+from corndog.service.heartbeats import Heartbeats
 from corndog.service.ids import id_maker
+from corndog.service.lookout import Lookout
+from corndog.service.polls import Polls
 from corndog.service.reading import Reading
+from corndog.service.refills import Refills
 from corndog.service.tasks import Tasks
+from corndog.service.writes import Writes
 from corndog.settings import Settings
 from corndog.store.engine import Database, is_cockroach
-
-REDIS_TIMEOUT = 1.0
-"""Seconds that a call to Redis may take."""
 
 _POSTGRESQL_PAYLOAD = 16 * 1024 * 1024
 _COCKROACH_PAYLOAD = 1024 * 1024
@@ -44,6 +49,18 @@ def database(settings: Settings) -> Database:
         pool_timeout=settings.pool_timeout,
         statement_timeout=settings.statement_timeout,
         retry_deadline=settings.retry_deadline,
+    )
+
+
+def hints(settings: Settings) -> Hints | None:
+    """Make the way to Redis, if there is to be one."""
+    if not settings.redis_url:
+        return None
+    return Hints(
+        settings.redis_url,
+        prefix=settings.redis_prefix,
+        timeout=settings.redis_timeout,
+        window_size=settings.window_size,
     )
 
 
@@ -66,38 +83,66 @@ def document() -> bytes:
     return openapi.document(sizes(Settings()))
 
 
+class House:
+    """The parts that a server and the loops have in common. `store` stands in for the database of the settings."""
+
+    def __init__(self, settings: Settings, store: Database | None = None) -> None:
+        self.store = store or database(settings)
+        self.hints = hints(settings)
+        self.polls = Polls()
+        self.writes = Writes(self.store, self.polls, self.hints)
+        self.clocks = Clocks(self.store, self.writes)
+        self.refills = Refills(self.store, self.hints.windows) if self.hints else None
+        self._settings = settings
+
+    def loops(self) -> list[Loop]:
+        """Give what happens because time passes."""
+        loops = [unpark(self.clocks, self._settings.unpark_interval)]
+        if self.refills:
+            loops.append(reconcile(self.refills, self._settings.reconcile_interval))
+        if self._settings.cleanup_interval:
+            loops.append(sweep(self.clocks, self._settings.cleanup_interval))
+        return loops
+
+    def services(self) -> Services:
+        """Give the use cases."""
+        new_id = id_maker(is_cockroach=self.store.is_cockroach)
+        hand_out = HandOut(self.store, new_id, timedelta(seconds=self._settings.default_work_timeout))
+        find: Find = ByHeads(hand_out) if self.store.is_cockroach else Scan(hand_out)
+        if self.hints and self.refills:
+            find = ByHints(hand_out, self.hints.windows, self.refills, fallback=find)
+        tasks = Tasks(self.store, self.writes, new_id)
+        return Services(
+            tasks=tasks,
+            claims=Claims(find, tasks, self.polls),
+            heartbeats=Heartbeats(self.store, self.hints.leases if self.hints else None),
+            clocks=self.clocks,
+            reading=Reading(self.store),
+            sizes=sizes(self._settings),
+            dispensable={"redis": self.hints.link.check} if self.hints else {},
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self.hints:
+            await self.hints.link.close()
+        await self.store.close()
+
+
 def create_app(settings: Settings, store: Database | None = None) -> Litestar:
     """Make the server. `store` stands in for the database of the settings."""
-    store = store or database(settings)
-    new_id = id_maker(is_cockroach=store.is_cockroach)
-    clocks = Clocks(store)
-    redis = Redis.from_url(settings.redis_url, socket_timeout=REDIS_TIMEOUT) if settings.redis_url else None
-    services = Services(
-        tasks=Tasks(store, new_id),
-        claims=Claims(
-            store,
-            new_id,
-            timedelta(seconds=settings.default_work_timeout),
-            strategy(is_cockroach=store.is_cockroach),
-        ),
-        clocks=clocks,
-        reading=Reading(store),
-        sizes=sizes(settings),
-        dispensable={"redis": _ping(redis)} if redis else {},
-    )
+    house = House(settings, store)
+    services = house.services()
 
     @asynccontextmanager
     async def lifespan(_app: Litestar) -> AsyncIterator[None]:
-        try:
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(house.close)
             if settings.scheduler:
-                async with running(_loops(clocks, settings), Leader(store)):
-                    yield
-            else:
-                yield
-        finally:
-            if redis:
-                await redis.aclose()
-            await store.close()
+                await stack.enter_async_context(running(house.loops(), Leader(house.store)))
+            await stack.enter_async_context(in_background(Lookout(house.polls, house.hints).run()))
+            stack.enter_context(on_end(house.polls.close))
+            yield
 
     handlers = [*tasks.HANDLERS, *queues.HANDLERS, *health.HANDLERS, *docs.handlers(services.sizes)]
     return Litestar(
@@ -124,24 +169,9 @@ def from_environment() -> Litestar:
 
 async def run_scheduler(settings: Settings, stop: asyncio.Event) -> None:
     """Run the loops alone, until `stop` is set."""
-    store = database(settings)
+    house = House(settings)
     try:
-        async with running(_loops(Clocks(store), settings), Leader(store)):
+        async with running(house.loops(), Leader(house.store)):
             await stop.wait()
     finally:
-        await store.close()
-
-
-def _loops(clocks: Clocks, settings: Settings) -> list[Loop]:
-    loops = [unpark(clocks, settings.unpark_interval)]
-    if settings.cleanup_interval:
-        loops.append(sweep(clocks, settings.cleanup_interval))
-    return loops
-
-
-def _ping(redis: Redis) -> Check:
-    async def check() -> str:
-        await redis.ping()
-        return "ok"
-
-    return check
+        await house.close()

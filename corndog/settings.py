@@ -24,6 +24,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str, Meta(description="`postgresql+asyncpg://…` or `cockroachdb+asyncpg://…`; required to serve")
     ] = ""
     redis_url: Annotated[str, Meta(description="`redis://…` or `unix://…`; empty: run without Redis")] = ""
+    redis_prefix: Annotated[
+        str,
+        Meta(min_length=1, description="what all keys begin with; one of its own for each database on the same Redis"),
+    ] = "corndog"
+    redis_timeout: Annotated[
+        float, Meta(gt=0, le=60, description="longest wait for Redis before a process does without it for a while")
+    ] = 1.0
+    window_size: Annotated[
+        int, Meta(ge=1, le=100_000, description="most ready tasks of a queue and state that Redis keeps the ids of")
+    ] = 2000
+    reconcile_interval: Annotated[
+        float, Meta(gt=0, le=3600, description="how often what Redis keeps is compared with the database")
+    ] = 5.0
     isolation: Annotated[
         Literal["read committed", "serializable"],
         Meta(description="isolation level of every transaction"),

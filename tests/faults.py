@@ -40,8 +40,8 @@ class Interposed:
         self._connection = connection
         self._database = database
 
-    async def fetch(self, query: str, *args: object) -> list[asyncpg.Record]:
-        return await self._around(query, lambda: self._connection.fetch(query, *args))
+    async def fetch(self, query: str, *args: object, timeout: float | None = None) -> list[asyncpg.Record]:  # noqa: ASYNC109
+        return await self._around(query, lambda: self._connection.fetch(query, *args, timeout=timeout))
 
     async def fetchrow(self, query: str, *args: object) -> asyncpg.Record | None:
         return await self._around(query, lambda: self._connection.fetchrow(query, *args))

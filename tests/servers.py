@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import msgspec
+from sqlalchemy import make_url
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from corndog.settings import PREFIX, Settings
@@ -31,6 +33,10 @@ def start_server(
     settings: Settings, port: int, *, workers: int = 1, target: str = "corndog.app:from_environment"
 ) -> subprocess.Popen[bytes]:
     """Start a server process and wait until it takes work."""
+    if settings.redis_url:
+        # Servers on one database share what Redis keeps, others must not.
+        database = make_url(settings.database_url).database or ""
+        settings = msgspec.structs.replace(settings, redis_prefix=database)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     process = subprocess.Popen(
         [

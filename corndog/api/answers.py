@@ -14,7 +14,7 @@ from corndog.api.fields import UNGIVEN, AnyJson, Base64, JsonObject, Time, Ungiv
 from corndog.api.media import Media
 from corndog.domain import task as domain
 from corndog.domain.listing import Entry
-from corndog.domain.task import Content, Jitter, Phase
+from corndog.domain.task import Content, Jitter, Phase, Standing
 from corndog.service.tasks import Written
 
 
@@ -93,6 +93,26 @@ class Completed(msgspec.Struct):
     task: Task
     next_tasks: list[UUID]
     replayed: bool
+
+
+class Beat(msgspec.Struct):
+    """How one delivery stands."""
+
+    id: UUID
+    delivery: int
+    status: Annotated[
+        Standing,
+        Meta(description="`held`: go on. `canceled`: the task was canceled. `lost`: others hold or have ended it."),
+    ]
+    lease_expires: Annotated[
+        Time | None, Meta(description="Until when it is held, by the database's commit; null: not held, or no clock.")
+    ]
+
+
+class Beats(msgspec.Struct):
+    """How each delivery stands, in the order of the request."""
+
+    deliveries: list[Beat]
 
 
 class CleanedUp(msgspec.Struct):
@@ -200,6 +220,18 @@ def view_entry(media: Media, entry: Entry) -> Task:
 def changed(media: Media, written: Written) -> Changed:
     """Answer a write."""
     return Changed(task=view(media, written.task), replayed=written.replayed)
+
+
+def beats(answered: Iterable[domain.Beat]) -> Beats:
+    """Answer a heartbeat."""
+    return Beats(
+        [
+            Beat(
+                beat.id, beat.delivery, beat.standing, None if beat.lease_expires is None else _text(beat.lease_expires)
+            )
+            for beat in answered
+        ]
+    )
 
 
 def state_counts(queue: str, counts: Iterable[tuple[str, str, int]]) -> StateCounts:

@@ -80,6 +80,14 @@ NEXT = {
     "request": {"queue": "email", "current_state": "submitted", "worker_id": "mailer-1"},
     "answer": {"tasks": [_HELD | _PAYLOAD]},
 }
+HEARTBEAT = {
+    "request": {"worker_id": "mailer-1", "deliveries": [{"id": _HELD["id"], "delivery": 1}]},
+    "answer": {
+        "deliveries": [
+            {"id": _HELD["id"], "delivery": 1, "status": "held", "lease_expires": _HELD["due_time"]},
+        ]
+    },
+}
 GET = {"query": {"include": "payload"}, "answer": {"task": _READY | _PAYLOAD}}
 LIST = {"query": {"queue": "email", "limit": 1}, "answer": {"tasks": [_READY], "next_cursor": None}}
 UPDATE = {"request": {"delivery": 1, "new_state": "sent"}, "answer": {"task": _MOVED, "replayed": False}}

@@ -32,6 +32,9 @@ Seconds: TypeAlias = Annotated[
 Time: TypeAlias = Annotated[
     str, Meta(description="RFC 3339, with an offset.", extra_json_schema={"format": "date-time"})
 ]
+Wait: TypeAlias = Annotated[
+    float, Meta(ge=0, le=limits.WAIT_MAX, description="Seconds to wait for the first task, if none is ready.")
+]
 MediaType: TypeAlias = Annotated[
     str, Meta(max_length=limits.NAME_MAX, extra_json_schema={"pattern": limits.MEDIA_TYPE_PATTERN})
 ]

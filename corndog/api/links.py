@@ -44,7 +44,13 @@ LINKS: dict[str, dict[str, Link]] = {
     "submit_raw_task": _OF_UNHELD | _CLAIM | _PAYLOAD,
     "claim_tasks": _reads(_FIRST, "get_task", "get_payload")
     | _writes(_FIRST, f"{_FIRST}/delivery", "update_task", "complete_task", "release_task", "cancel_task")
-    | {"clean_up_timed_out": {"operationId": "clean_up_timed_out", "requestBody": {"queue": f"{_FIRST}/queue"}}},
+    | {
+        "clean_up_timed_out": {"operationId": "clean_up_timed_out", "requestBody": {"queue": f"{_FIRST}/queue"}},
+        "heartbeat_tasks": {
+            "operationId": "heartbeat_tasks",
+            "requestBody": {"deliveries": [{"id": f"{_FIRST}/id", "delivery": f"{_FIRST}/delivery"}]},
+        },
+    },
     "get_task": _PAYLOAD | _reads(_TASK, "get_result"),
     "list_tasks": _reads(_FIRST, "get_task")
     | {

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from math import isfinite
 from typing import Annotated, ClassVar
+from uuid import UUID
 
 import msgspec
 from msgspec import Meta
@@ -28,6 +29,7 @@ from corndog.api.fields import (
     State,
     Time,
     Ungiven,
+    Wait,
     WorkerId,
 )
 from corndog.api.media import Media
@@ -41,6 +43,7 @@ from corndog.domain.task import (
     Change,
     Claim,
     Content,
+    Hold,
     Jitter,
     Match,
     NewTask,
@@ -165,6 +168,7 @@ class Next(Body):
         Seconds | None, Meta(description="Clock of this claim; absent: the task's work_timeout, 0: none.")
     ] = None
     count: Annotated[int, Meta(ge=1, description="Most tasks to claim.")] = 1
+    wait: Wait = 0.0
     worker_id: Annotated[WorkerId, Meta(description="Who holds them from now on.")] = ""
 
     def to_claim(self, sizes: Sizes) -> Claim:
@@ -187,6 +191,10 @@ class Next(Body):
             count=self.count,
             worker_id=self.worker_id,
         )
+
+    def to_wait(self) -> float:
+        """Give the seconds to wait."""
+        return _finite(self.wait, "wait")
 
 
 class MatchFields(Body):
@@ -298,6 +306,30 @@ class Release(MatchFields, kw_only=True):
 
 class Cancel(MatchFields):
     """Ends a task, whoever holds it."""
+
+
+class HeldTask(Body):
+    """A delivery that the worker holds, as far as it knows."""
+
+    id: UUID
+    delivery: Delivery
+
+    def to_hold(self) -> Hold:
+        """Give the hold."""
+        return Hold(self.id, self.delivery)
+
+
+class Heartbeat(Body):
+    """What a worker holds, and goes on holding if it still does."""
+
+    worker_id: Annotated[WorkerId, Meta(description="Who holds them.")] = ""
+    deliveries: Annotated[list[HeldTask], Meta(description="What it holds; may be empty.")] = []
+
+    def to_holds(self, sizes: Sizes) -> list[Hold]:
+        """Give the holds."""
+        check_name(self.worker_id, "worker_id")
+        _at_most(len(self.deliveries), sizes.items, "deliveries")
+        return [delivery.to_hold() for delivery in self.deliveries]
 
 
 class CleanUp(Body):

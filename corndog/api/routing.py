@@ -4,7 +4,8 @@
 """
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any, Literal, TypeAlias, TypeVar
 from urllib.parse import parse_qsl
@@ -19,6 +20,8 @@ from corndog.api.problems import UnsupportedMediaType
 from corndog.api.queries import Query
 from corndog.api.services import Services
 from corndog.domain.errors import Code, Invalid
+from corndog.lifetime import in_background
+from corndog.service.polls import Caller
 
 _T = TypeVar("_T")
 AnyRequest: TypeAlias = Request[Any, Any, Any]
@@ -115,6 +118,20 @@ def services(request: AnyRequest) -> Services:
     """Give the use cases of the application that serves this request."""
     found: Services = request.app.state.services
     return found
+
+
+@asynccontextmanager
+async def caller_of(request: AnyRequest) -> AsyncIterator[Caller]:
+    """Watch, for as long as the block runs, whether the client hangs up. The body has to be read before."""
+    caller = Caller()
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        caller.hang_up()
+
+    async with in_background(watch()):
+        yield caller
 
 
 def media_of_answer(request: AnyRequest) -> Media:

@@ -7,11 +7,12 @@ import msgspec
 from corndog.domain.limits import Sizes
 from corndog.service.claims import Claims
 from corndog.service.clocks import Clocks
+from corndog.service.heartbeats import Heartbeats
 from corndog.service.reading import Reading
 from corndog.service.tasks import Tasks
 
-Check = Callable[[], Awaitable[str]]
-"""Looks at one part that the server can do without, and says in a word or two how it is; raises if it is away."""
+Check = Callable[[], Awaitable[None]]
+"""Looks at one part that the server can do without; raises if it is away, and says why."""
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,6 +20,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
 
     tasks: Tasks
     claims: Claims
+    heartbeats: Heartbeats
     clocks: Clocks
     reading: Reading
     sizes: Sizes

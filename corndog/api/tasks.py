@@ -13,6 +13,7 @@ from corndog.api.queries import GetQuery, ListQuery
 from corndog.api.routing import (
     AnyRequest,
     answer,
+    caller_of,
     media_of_answer,
     read,
     read_id,
@@ -98,12 +99,37 @@ async def submit_raw_task(request: AnyRequest, body: RawBody) -> Response[bytes]
 async def claim_tasks(request: AnyRequest, body: RawBody) -> Response[bytes]:
     """Hand out up to `count` ready tasks: highest priority first, then oldest, over all the queues.
 
-    The states of each swap and its clock starts. An empty list means that nothing is ready.
+    The states of each swap and its clock starts. If nothing is ready it waits for the first task for `wait` seconds;
+    then an empty list is the answer. A client that hangs up claims nothing, or its tasks are released at once.
     """
     _, wanted = read(request, body, requests.Next)
-    entries = await services(request).claims.claim(wanted.to_claim(services(request).sizes))
+    claim = wanted.to_claim(services(request).sizes)
+    async with caller_of(request) as caller:
+        entries = await services(request).claims.claim(claim, wanted.to_wait(), caller)
     reply = media_of_answer(request)
     return answer(reply, answers.Many([answers.view_entry(reply, entry) for entry in entries]))
+
+
+@route(
+    "POST",
+    "/v1/tasks/heartbeat",
+    operation_id="heartbeat_tasks",
+    tag=_TAG,
+    summary="Keep what a worker holds",
+    takes=requests.Heartbeat,
+    gives=answers.Beats,
+    refuses=_BODY,
+    examples=examples.HEARTBEAT,
+)
+async def heartbeat_tasks(request: AnyRequest, body: RawBody) -> Response[bytes]:
+    """Extend the leases of all deliveries that a worker holds: a deadline becomes now and the length of its clock.
+
+    Before half of a lease is over, the present one may be the answer. A delivery that is `lost` or `canceled` may
+    write no more: stop working on it.
+    """
+    _, wanted = read(request, body, requests.Heartbeat)
+    beats = await services(request).heartbeats.beat(wanted.to_holds(services(request).sizes))
+    return answer(media_of_answer(request), answers.beats(beats))
 
 
 @route(
@@ -283,6 +309,7 @@ HANDLERS: list[HTTPRouteHandler] = [
     submit_task,
     submit_raw_task,
     claim_tasks,
+    heartbeat_tasks,
     get_task,
     list_tasks,
     get_payload,

@@ -24,6 +24,9 @@ DURATION_MAX = timedelta(days=3650)
 
 DURATION_MAX_SECONDS = DURATION_MAX.total_seconds()
 
+WAIT_MAX = 60.0
+"""Longest wait of a claim, in seconds."""
+
 PRIORITY_MIN = -(2**31)
 PRIORITY_MAX = 2**31 - 1
 

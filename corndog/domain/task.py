@@ -18,6 +18,7 @@ A task has two state strings: `current_state`, and `auto_target_state`, into whi
 
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -41,6 +42,33 @@ class Phase(StrEnum):
 
 
 ARCHIVED = frozenset({Phase.COMPLETED, Phase.FAILED, Phase.CANCELED})
+
+Order: TypeAlias = tuple[int, datetime, UUID]
+"""A place among ready tasks: rank (the negated priority), submit time, id; the least comes first."""
+
+
+class Window(NamedTuple):
+    """The ready tasks of one queue in one state: what a claim looks at."""
+
+    queue: str
+    state: str
+
+
+class Candidate(NamedTuple):
+    """A task that may be ready: in which window, and at which place."""
+
+    window: Window
+    order: Order
+
+    @property
+    def id(self) -> UUID:
+        """The task's id."""
+        return self.order[2]
+
+    @property
+    def rank(self) -> int:
+        """The task's rank at that place."""
+        return self.order[0]
 
 
 class Outcome(StrEnum):
@@ -113,9 +141,19 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         return self.phase is Phase.PARKED and self.due_time is None
 
     @property
-    def order(self) -> tuple[int, datetime, UUID]:
+    def order(self) -> Order:
         """Its place among the ready tasks: highest priority, then oldest."""
         return (-self.priority, self.submit_time, self.id)
+
+    @property
+    def window(self) -> Window:
+        """Where it is claimed from, if it is ready."""
+        return Window(self.queue, self.current_state)
+
+    @property
+    def candidate(self) -> Candidate:
+        """Itself, as a ready task to be claimed."""
+        return Candidate(self.window, self.order)
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,6 +183,11 @@ class NewTask(msgspec.Struct, frozen=True, kw_only=True):
     metadata: str | None = None
     payload: Content | None = None
 
+    @property
+    def window(self) -> Window:
+        """Where it is claimed from once it is ready."""
+        return Window(self.queue, self.current_state)
+
 
 class Match(msgspec.Struct, frozen=True, kw_only=True):
     """What the caller takes the task to be; what is given must agree."""
@@ -165,6 +208,11 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 1
     worker_id: str = ""
 
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """Where it looks for tasks."""
+        return tuple(Window(queue, self.current_state) for queue in self.queues)
+
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """An update: to a new state, or (with none, or the present one) a progress write."""
@@ -174,6 +222,30 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     timeout: timedelta | None = None
     priority: int = 0
     payload: Content | None = None
+
+
+class Standing(StrEnum):
+    """What a heartbeat hears of a delivery: it holds its task, or no longer, and then whether the task was canceled."""
+
+    HELD = "held"
+    CANCELED = "canceled"
+    LOST = "lost"
+
+
+class Hold(msgspec.Struct, frozen=True):
+    """A delivery that a worker believes to hold its task."""
+
+    id: UUID
+    delivery: int
+
+
+class Beat(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to one delivery's heartbeat; `lease_expires` is a committed deadline, None where there is none."""
+
+    id: UUID
+    delivery: int
+    standing: Standing
+    lease_expires: datetime | None = None
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,11 +1,10 @@
 """What time does to tasks when someone asks for it: the sweep of timed-out tasks, and unparking."""
 
-from collections.abc import Awaitable, Callable
 from datetime import datetime
 
-from corndog.domain.task import Task
+from corndog.service.writes import Work, Writes
 from corndog.store import tasks as store
-from corndog.store.engine import Connection, Database
+from corndog.store.engine import Database
 from corndog.store.reading import now
 
 BATCH = 500
@@ -15,8 +14,9 @@ BATCH = 500
 class Clocks:
     """Ends clocks and parkings."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, writes: Writes) -> None:
         self._database = database
+        self._writes = writes
 
     async def clean_up(self, at_time: datetime | None = None, queue: str | None = None) -> int:
         """Time out every task whose clock ends by `at_time` (default: now), and tell how many.
@@ -37,11 +37,11 @@ class Clocks:
         """Make every parked task ready whose time has come by the database's clock, and tell how many."""
         return await self._in_batches(lambda connection: store.unpark(connection, BATCH))
 
-    async def _in_batches(self, move: Callable[[Connection], Awaitable[list[Task]]]) -> int:
+    async def _in_batches(self, move: Work) -> int:
         """Move batches, each in a transaction of its own, until one is not full."""
         total = 0
         while True:
-            moved = await self._database.run(move)
+            moved = await self._writes.run(move)
             total += len(moved)
             if len(moved) < BATCH:
                 return total

@@ -1,6 +1,6 @@
 """The use cases that write one task: submit, update, complete, release, cancel."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import timedelta
 from hashlib import blake2b
 from typing import TypeVar
@@ -11,8 +11,9 @@ import msgspec
 from corndog.domain import checks, replays
 from corndog.domain.errors import Code, CorndogError, NotFound, Unavailable
 from corndog.domain.listing import Include
-from corndog.domain.task import Change, Content, Match, NewTask, Outcome, Phase, Task
+from corndog.domain.task import Change, Content, Match, NewTask, Outcome, Phase, Task, Window
 from corndog.service.ids import NewId
+from corndog.service.writes import Work, Writes
 from corndog.store import tasks as store
 from corndog.store.engine import Connection, Database
 from corndog.store.reading import get
@@ -36,8 +37,9 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 class Tasks:
     """Writes tasks."""
 
-    def __init__(self, database: Database, new_id: NewId) -> None:
+    def __init__(self, database: Database, writes: Writes, new_id: NewId) -> None:
         self._database = database
+        self._writes = writes
         self._new_id = new_id
 
     async def submit(self, news: Sequence[NewTask]) -> list[Task]:
@@ -53,19 +55,19 @@ class Tasks:
         ids = [item.id for item in items]
         is_rerun = False
 
-        async def work(connection: Connection) -> dict[UUID, Task]:
+        async def work(connection: Connection) -> list[Task]:
             nonlocal is_rerun
             # What a lost run has submitted may have ended since, and its id would be free again among the live tasks.
             known = await _find(connection, ids) if is_rerun else {}
             is_rerun = True
-            missing = [item for item in items if item.id not in known]
-            return known | (await store.submit(connection, missing) if missing else {})
+            if missing := [item for item in items if item.id not in known]:
+                known |= await store.submit(connection, missing)
+            if len(known) < len(items):
+                # The lost run was committed while this one waited for it.
+                known |= await _find(connection, ids)
+            return [known[task_id] for task_id in ids]
 
-        written = await self._database.run(work)
-        if len(written) < len(items):
-            # The lost run was committed while this one waited for it.
-            written |= await self._database.run(lambda connection: _find(connection, ids))
-        return [written[task_id] for task_id in ids]
+        return list(await self._writes.run(work, touching={new.window for new in news}))
 
     async def complete(
         self, task_id: UUID, match: Match, result: Content | None, next_tasks: Sequence[NewTask]
@@ -86,11 +88,11 @@ class Tasks:
         request = _hash("complete", match, result, next_tasks)
         ending = store.Ending(id=task_id, match=match, request=request, next_task_ids=next_ids, result=result)
 
-        async def work(connection: Connection) -> Task | None:
-            ended = await store.end(connection, [ending], phase=Phase.COMPLETED, outcome=Outcome.SUCCEEDED)
-            if ended and submissions:
-                await store.submit(connection, submissions)
-            return ended.get(task_id)
+        async def work(connection: Connection) -> list[Task]:
+            written = await store.end(connection, [ending], phase=Phase.COMPLETED, outcome=Outcome.SUCCEEDED)
+            if written and submissions:
+                written |= await store.submit(connection, submissions)
+            return list(written.values())
 
         def explain(found: Found) -> Written | None:
             if replays.is_replay(found, match.delivery, request):
@@ -98,8 +100,14 @@ class Tasks:
             checks.check_match(found.task, match, parked_too=True)
             return None
 
-        run = self._database.transaction if submissions else self._database.run
-        written = await self._write(task_id, match.delivery, lambda: run(work), explain)
+        written = await self._write(
+            task_id,
+            match.delivery,
+            work,
+            explain,
+            atomically=bool(submissions),
+            touching={n.window for n in next_tasks},
+        )
         return written if isinstance(written, Written) else Written(task=written, next_task_ids=next_ids)
 
     async def update(self, task_id: UUID, match: Match, change: Change) -> Written:
@@ -131,8 +139,8 @@ class Tasks:
                 raise
             return None
 
-        work = _Tracked(_one(store.update, item))
-        return _as_written(await self._write(task_id, match.delivery, lambda: self._database.run(work), explain))
+        work = _Tracked(_group(store.update, [item]))
+        return _as_written(await self._write(task_id, match.delivery, work, explain))
 
     async def release(self, task_id: UUID, match: Match, delay: timedelta | None) -> Written:
         """Give a held task back, at once or after a delay; no attempt is used up.
@@ -153,8 +161,22 @@ class Tasks:
             checks.check_match(found.task, match, parked_too=False)
             return None
 
-        work = _one(store.release, item)
-        return _as_written(await self._write(task_id, match.delivery, lambda: self._database.run(work), explain))
+        work = _group(store.release, [item])
+        return _as_written(await self._write(task_id, match.delivery, work, explain))
+
+    async def give_back(self, held: Sequence[Task]) -> None:
+        """Release tasks that were handed out to a caller who has gone."""
+        items = [
+            store.Release(
+                id=task.id,
+                match=(match := Match(delivery=task.delivery)),
+                delay=None,
+                request=_hash("release", match, None),
+                token=self._new_id(),
+            )
+            for task in sorted(held, key=lambda task: task.id)
+        ]
+        await self._writes.run(_group(store.release, items))
 
     async def cancel(self, task_id: UUID, match: Match) -> Written:
         """Archive a task as canceled, whoever holds it.
@@ -166,9 +188,9 @@ class Tasks:
         """
         item = store.Ending(id=task_id, match=match)
 
-        async def work(connection: Connection) -> Task | None:
+        async def work(connection: Connection) -> list[Task]:
             ended = await store.end(connection, [item], phase=Phase.CANCELED, outcome=Outcome.CANCELED, any_phase=True)
-            return ended.get(task_id)
+            return list(ended.values())
 
         def explain(found: Found) -> Written | None:
             if replays.is_cancel_replay(found.task):
@@ -177,26 +199,32 @@ class Tasks:
             checks.check_fields(found.task, match)
             return None
 
-        return _as_written(await self._write(task_id, match.delivery, lambda: self._database.run(work), explain))
+        return _as_written(await self._write(task_id, match.delivery, work, explain))
 
     async def _write(
         self,
         task_id: UUID,
         delivery: int | None,
-        write: Callable[[], Awaitable[Task | None]],
+        work: Work,
         explain: Callable[[Found], Written | None],
+        *,
+        atomically: bool = False,
+        touching: Collection[Window] = (),
     ) -> Task | Written:
         """Write a task; where nothing was written, look why: `explain` raises the reason, or answers a replay.
 
         It answers None when it sees no reason: then the task has changed in between, and the write is tried again.
         """
         for _ in range(_TRIES):
-            if (task := await write()) is not None:
-                return task
+            if written := await self._writes.run(work, atomically=atomically, touching=touching):
+                return written[0]
             found = await self._database.run(lambda connection: store.look_up(connection, task_id, delivery))
             if found is None:
                 raise NotFound(Code.TASK_NOT_FOUND, f"there is no task {task_id}")
             if (answer := explain(found)) is not None:
+                # The process that wrote it may have died before it told anybody.
+                await self._writes.tell([answer.task])
+                await self._writes.doubt(touching)
                 return answer
         raise Unavailable("the task keeps changing; try again")
 
@@ -204,11 +232,11 @@ class Tasks:
 class _Tracked:
     """Work that remembers whether the answer of one of its runs was lost."""
 
-    def __init__(self, work: Callable[[Connection], Awaitable[Task | None]]) -> None:
+    def __init__(self, work: Work) -> None:
         self._work = work
         self.may_have_happened = False
 
-    async def __call__(self, connection: Connection) -> Task | None:
+    async def __call__(self, connection: Connection) -> Sequence[Task]:
         try:
             return await self._work(connection)
         except Exception as error:
@@ -220,13 +248,11 @@ async def _find(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, Task]
     return {task_id: entry.task for task_id, entry in (await get(connection, ids, Include())).items()}
 
 
-def _one(
-    write: Callable[[Connection, Sequence[_T]], Awaitable[dict[UUID, Task]]], item: _T
-) -> Callable[[Connection], Awaitable[Task | None]]:
-    """Make work of a statement over a group that has one item."""
+def _group(write: Callable[[Connection, Sequence[_T]], Awaitable[dict[UUID, Task]]], items: Sequence[_T]) -> Work:
+    """Make work of a statement over a group of items."""
 
-    async def work(connection: Connection) -> Task | None:
-        return next(iter((await write(connection, [item])).values()), None)
+    async def work(connection: Connection) -> list[Task]:
+        return list((await write(connection, items)).values())
 
     return work
 

@@ -12,7 +12,19 @@ from uuid import UUID
 import msgspec
 
 from corndog.domain.listing import Entry
-from corndog.domain.task import Change, Claim, Content, Match, NewTask, Outcome, Phase, Task
+from corndog.domain.task import (
+    Candidate,
+    Change,
+    Claim,
+    Content,
+    Hold,
+    Match,
+    NewTask,
+    Outcome,
+    Phase,
+    Task,
+    Window,
+)
 from corndog.store import rows
 from corndog.store.engine import Connection
 from corndog.store.rows import Found
@@ -57,6 +69,14 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     delay: timedelta | None
     request: bytes
     token: UUID
+
+
+class Extension(msgspec.Struct, frozen=True):
+    """A hold whose deadline was moved, to when, and the length of its clock; None: it has none."""
+
+    hold: Hold
+    expires: datetime | None
+    timeout: timedelta | None
 
 
 async def submit(connection: Connection, items: Sequence[Submission]) -> dict[UUID, Task]:
@@ -150,29 +170,54 @@ async def claim_scan(
     return [rows.entry(row) for row in written]
 
 
-async def claim_heads(connection: Connection, claim: Claim, count: int) -> list[UUID]:
-    """Read the ids of the first ready tasks over all queues of a claim, without locks."""
-    heads = await connection.fetch(load("claim_heads"), list(claim.queues), claim.current_state, count)
-    return [row[0] for row in heads]
+async def ready_heads(
+    connection: Connection, windows: Sequence[Window], each: int, overall: int, *, limit_seconds: float | None = None
+) -> list[Candidate]:
+    """Read the first ready tasks of each window, and of those the first overall, without locks; in claim order."""
+    heads = await connection.fetch(
+        load("ready_heads"),
+        [window.queue for window in windows],
+        [window.state for window in windows],
+        each,
+        overall,
+        timeout=limit_seconds,
+    )
+    return [
+        Candidate(Window(queue, state), (rank, submit_time, task_id))
+        for queue, state, rank, submit_time, task_id in heads
+    ]
+
+
+async def ready_windows(connection: Connection, after: Window | None, limit: int) -> list[Window]:
+    """List the windows that have ready tasks, in order of queue and state."""
+    start = Window("", "") if after is None else after
+    return [Window(queue, state) for queue, state in await connection.fetch(load("ready_windows"), *start, limit)]
 
 
 async def claim_by_key(
-    connection: Connection, claim: Claim, ids: Sequence[UUID], default_timeout: timedelta, token: UUID
+    connection: Connection, claim: Claim, candidates: Sequence[Candidate], default_timeout: timedelta, token: UUID
 ) -> list[Entry]:
-    """Claim these tasks, as far as they still match the claim."""
+    """Claim these tasks, as far as they are still what they were and nobody has locked them."""
     written = await connection.fetch(
-        load("claim_by_key"),
-        list(claim.queues),
-        claim.current_state,
-        list(ids),
-        *_overrides(claim, default_timeout, token),
+        load("claim_by_key"), *_keys(candidates), *_overrides(claim, default_timeout, token), claim.current_state
     )
     return [rows.entry(row) for row in written]
+
+
+async def still_ready(connection: Connection, claim: Claim, candidates: Sequence[Candidate]) -> set[UUID]:
+    """Tell which of these tasks a claim could have, were they not locked."""
+    return {row[0] for row in await connection.fetch(load("still_ready"), *_keys(candidates), claim.current_state)}
 
 
 async def claimed_by(connection: Connection, worker_id: str, token: UUID) -> list[Entry]:
     """Find what a claim with this token holds already."""
     return [rows.entry(row) for row in await connection.fetch(load("claimed_by"), worker_id, token)]
+
+
+async def heartbeat(connection: Connection, holds: Sequence[Hold]) -> list[Extension]:
+    """Extend the leases of the deliveries that hold their tasks."""
+    written = await connection.fetch(load("heartbeat"), [hold.id for hold in holds], [hold.delivery for hold in holds])
+    return [Extension(Hold(task_id, delivery), expires, timeout) for task_id, delivery, expires, timeout in written]
 
 
 async def sweep(
@@ -206,6 +251,14 @@ def _by_id(written: Iterable[rows.Row]) -> dict[UUID, Task]:
 
 def _tasks(written: Iterable[rows.Row]) -> list[Task]:
     return [rows.task(row) for row in written]
+
+
+def _keys(candidates: Sequence[Candidate]) -> tuple[list[object], ...]:
+    return (
+        [candidate.id for candidate in candidates],
+        [candidate.window.queue for candidate in candidates],
+        [candidate.rank for candidate in candidates],
+    )
 
 
 def _matches(items: Sequence[Ending | Update | Release]) -> tuple[list[object], ...]:

@@ -44,7 +44,7 @@ async def pull_until(
         task = await corndog.claim(queue, state, worker_id)
         if task is None:
             with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), timeout=random.uniform(0.1, 0.4))  # noqa: S311
+                await asyncio.wait_for(stop.wait(), timeout=random.uniform(0.1, 0.4))
             continue
         try:
             await hash_one(corndog, task, next_state)

@@ -75,6 +75,7 @@ def test_every_route_of_the_api_is_described() -> None:
         ("GET", "/v1/tasks"),
         ("POST", "/v1/tasks/raw"),
         ("POST", "/v1/tasks/next"),
+        ("POST", "/v1/tasks/heartbeat"),
         ("GET", "/v1/tasks/{id}"),
         ("PATCH", "/v1/tasks/{id}"),
         ("GET", "/v1/tasks/{id}/payload"),
@@ -196,11 +197,20 @@ def test_every_link_leads_somewhere(operation: str) -> None:
             names = {parameter["name"] for parameter in target["parameters"]}
             assert link.get("parameters", {}).keys() <= names
             answer = response["content"][JSON]["example"]
-            values = {name: resolved(text, answer) for name, text in link.get("requestBody", {}).items()}
+            values = resolved_within(link.get("requestBody", {}), answer)
             for text in link.get("parameters", {}).values():
                 resolved(text, answer)
             if values:
                 validator(target["requestBody"]["content"][JSON]["schema"]).validate(values)
+
+
+def resolved_within(body: Any, answer: Any) -> Any:  # noqa: ANN401
+    """Evaluate the runtime expressions of a link's body."""
+    if isinstance(body, dict):
+        return {name: resolved_within(part, answer) for name, part in body.items()}
+    if isinstance(body, list):
+        return [resolved_within(part, answer) for part in body]
+    return resolved(body, answer)
 
 
 def resolved(expression: str | None, answer: Any) -> Any:  # noqa: ANN401

@@ -1,6 +1,6 @@
 """The services as a server has them, on a database of the tests; and a look at everything that the database holds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -9,16 +9,21 @@ import asyncpg
 
 from corndog.domain.listing import Entry
 from corndog.domain.task import Claim, Content, Match, NewTask, Task
-from corndog.service.claims import Claims, Strategy, by_heads, scan
+from corndog.hints.hints import Hints
+from corndog.service.claims import Claims
 from corndog.service.clocks import Clocks
+from corndog.service.finding import ByHeads, ByHints, Find, HandOut, Scan
 from corndog.service.ids import NewId, id_maker
+from corndog.service.polls import Polls
 from corndog.service.reading import Reading
+from corndog.service.refills import Refills
 from corndog.service.tasks import Tasks
+from corndog.service.writes import Writes
 from corndog.store import schema
 from corndog.store.engine import Database
 
 DEFAULT_TIMEOUT = timedelta(seconds=300)
-STRATEGIES: Mapping[str, Strategy] = {"scan": scan, "by_heads": by_heads}
+STRATEGIES: Mapping[str, Callable[[HandOut], Find]] = {"scan": Scan, "by_heads": ByHeads}
 TABLES = ("tasks", "archived_tasks", "payloads", "results", "task_runs")
 HOUR = timedelta(hours=1)
 MICROSECOND = timedelta(microseconds=1)
@@ -26,14 +31,21 @@ TEXT = Content(b"text", "text/plain", is_json=False)
 
 
 class House:
-    """All use cases on one database."""
+    """All use cases on one database; with hints, claims can also go by them."""
 
-    def __init__(self, database: Database, new_id: NewId | None = None) -> None:
+    def __init__(self, database: Database, new_id: NewId | None = None, hints: Hints | None = None) -> None:
         new_id = new_id or id_maker(is_cockroach=database.is_cockroach)
         self.database = database
-        self.tasks = Tasks(database, new_id)
-        self.claims = {name: Claims(database, new_id, DEFAULT_TIMEOUT, how) for name, how in STRATEGIES.items()}
-        self.clocks = Clocks(database)
+        self.polls = Polls()
+        self.writes = Writes(database, self.polls, hints)
+        self.tasks = Tasks(database, self.writes, new_id)
+        hand_out = HandOut(database, new_id, DEFAULT_TIMEOUT)
+        finds = {name: make(hand_out) for name, make in STRATEGIES.items()}
+        if hints:
+            self.refills = Refills(database, hints.windows)
+            finds["by_hints"] = ByHints(hand_out, hints.windows, self.refills, finds["scan"])
+        self.claims = {name: Claims(find, self.tasks, self.polls) for name, find in finds.items()}
+        self.clocks = Clocks(database, self.writes)
         self.reading = Reading(database)
 
     async def submit(self, number: int = 1, **asked: Any) -> list[Task]:  # noqa: ANN401

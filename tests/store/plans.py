@@ -71,7 +71,7 @@ class Recorder:
     def __init__(self) -> None:
         self.asked: list[tuple[str, tuple[object, ...]]] = []
 
-    async def fetch(self, query: str, *args: object) -> list[object]:
+    async def fetch(self, query: str, *args: object, **_options: object) -> list[object]:
         self.asked.append((query, args))
         return []
 

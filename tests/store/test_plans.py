@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from corndog.domain.listing import Filter, Include, Place
-from corndog.domain.task import Change, Claim, Match, NewTask, Outcome, Phase
+from corndog.domain.task import Candidate, Change, Claim, Hold, Match, NewTask, Outcome, Phase
 from corndog.store import reading
 from corndog.store import tasks as store
 from corndog.store.engine import Connection, Database
@@ -57,7 +57,12 @@ def end(c: Connection, kind: str) -> Any:  # noqa: ANN401
 
 
 def claim_by_key(c: Connection) -> Any:  # noqa: ANN401
-    return store.claim_by_key(c, ONE, [known("ready"), uuid4()], DEFAULT_TIMEOUT, uuid4())
+    return store.claim_by_key(c, ONE, candidates(), DEFAULT_TIMEOUT, uuid4())
+
+
+def candidates() -> list[Candidate]:
+    [window] = ONE.windows
+    return [Candidate(window, (0, datetime.now(UTC), task_id)) for task_id in (known("ready"), uuid4())]
 
 
 def get(c: Connection) -> Any:  # noqa: ANN401
@@ -74,7 +79,10 @@ HOT: dict[str, tuple[Call, set[str]]] = {
         lambda c: store.claim_scan(c, SEVERAL, 10, DEFAULT_TIMEOUT, uuid4()),
         {"tasks_ready", "tasks_pkey", "payloads_pkey"},
     ),
-    "claim_heads": (lambda c: store.claim_heads(c, SEVERAL, 74), {"tasks_ready"}),
+    "ready_heads": (lambda c: store.ready_heads(c, SEVERAL.windows, 74, 74), {"tasks_ready"}),
+    "ready_windows": (lambda c: store.ready_windows(c, None, 40), {"tasks_ready"}),
+    "still_ready": (lambda c: store.still_ready(c, ONE, candidates()), {"tasks_pkey"}),
+    "heartbeat": (lambda c: store.heartbeat(c, [Hold(known("held"), 1), Hold(uuid4(), 1)]), {"tasks_pkey"}),
     "claim_by_key": (claim_by_key, {"tasks_pkey", "payloads_pkey"}),
     "claimed_by": (lambda c: store.claimed_by(c, "w", uuid4()), {"tasks_held", "payloads_pkey"}),
     "end a hold": (lambda c: end(c, "held"), {"tasks_pkey"}),
@@ -203,7 +211,7 @@ async def test_a_listing_goes_by_its_index(
 ORDERED = {"tasks_ready", "tasks_timed", "tasks_parked"}
 
 
-@pytest.mark.parametrize("name", ["claim_scan", "claim_heads", "claim_merge", "sweep", "unpark"])
+@pytest.mark.parametrize("name", ["claim_scan", "ready_heads", "ready_windows", "claim_merge", "sweep", "unpark"])
 async def test_what_comes_first_is_read_first(filled: Filled, name: str, is_generic: bool) -> None:
     """No statement reads all that it might take in order to find what comes first."""
     plan = await explain(filled.connection, HOT[name][0], is_generic=is_generic)

@@ -53,7 +53,8 @@ class Bench(House):
             worker_id=worker_id,
             override_timeout=clock,
         )
-        return await self.do(lambda c: store.claim_by_key(c, claim, ids, DEFAULT_TIMEOUT, token))
+        candidates = [(await self.task(task_id)).candidate for task_id in ids]
+        return await self.do(lambda c: store.claim_by_key(c, claim, candidates, DEFAULT_TIMEOUT, token))
 
     async def task(self, task_id: UUID) -> Task:
         return (await self.entry(task_id)).task

@@ -7,7 +7,7 @@ import pytest
 
 from corndog.domain import transitions
 from corndog.domain.listing import Entry
-from corndog.domain.task import Change, Claim, Match, NewTask, Task
+from corndog.domain.task import Candidate, Change, Claim, Match, NewTask, Task
 from corndog.store import tasks as store
 from corndog.store.tasks import Ending, Update
 from tests.store.conformance.bench import Bench
@@ -30,11 +30,11 @@ async def scan(bench: Bench, claim: Claim, count: int, token: UUID | None = None
 
 
 async def heads(bench: Bench, claim: Claim, count: int) -> list[UUID]:
-    return await bench.do(lambda c: store.claim_heads(c, claim, count))
+    return [head.id for head in await bench.do(lambda c: store.ready_heads(c, claim.windows, count, count))]
 
 
-async def by_key(bench: Bench, claim: Claim, *ids: UUID) -> list[Entry]:
-    return await bench.do(lambda c: store.claim_by_key(c, claim, ids, DEFAULT_TIMEOUT, uuid4()))
+async def by_key(bench: Bench, claim: Claim, *candidates: Candidate) -> list[Entry]:
+    return await bench.do(lambda c: store.claim_by_key(c, claim, candidates, DEFAULT_TIMEOUT, uuid4()))
 
 
 async def mixed(bench: Bench) -> list[Task]:
@@ -65,7 +65,7 @@ async def mixed(bench: Bench) -> list[Task]:
 @pytest.mark.parametrize("by", ["scan", "key"])
 async def test_a_claim_does_what_the_rules_say(bench: Bench, claim: Claim, by: str) -> None:
     task = await bench.put_one(queue="q", payload=TEXT, work_timeout=timedelta(seconds=7))
-    [entry] = await (scan(bench, claim, 1) if by == "scan" else by_key(bench, claim, task.id))
+    [entry] = await (scan(bench, claim, 1) if by == "scan" else by_key(bench, claim, task.candidate))
     now = entry.task.update_time
     assert entry == Entry(transitions.claim(task, claim, now, DEFAULT_TIMEOUT), TEXT)
     assert await bench.task(task.id) == entry.task
@@ -75,7 +75,7 @@ async def test_a_claim_does_what_the_rules_say(bench: Bench, claim: Claim, by: s
 async def test_a_task_may_want_no_clock(bench: Bench, by: str) -> None:
     task = await bench.put_one(queue="q", work_timeout=timedelta(0))
     claim = Claim(queues=("q",))
-    [entry] = await (scan(bench, claim, 1) if by == "scan" else by_key(bench, claim, task.id))
+    [entry] = await (scan(bench, claim, 1) if by == "scan" else by_key(bench, claim, task.candidate))
     assert (entry.task.timeout, entry.task.due_time, entry.task.work_timeout) == (None, None, timedelta(0))
 
 
@@ -101,7 +101,7 @@ async def test_heads_are_only_looked_at(bench: Bench) -> None:
 async def test_heads_that_have_changed_meanwhile_are_passed_over(bench: Bench, change: str) -> None:
     task, other = await bench.put(*[NewTask(queue="q")] * 2)
     claim = Claim(queues=("q",))
-    ids = await heads(bench, claim, 2)
+    candidates = await bench.do(lambda c: store.ready_heads(c, claim.windows, 2, 2))
     match change:
         case "taken":
             await bench.take(task.id, token=uuid4())
@@ -115,7 +115,7 @@ async def test_heads_that_have_changed_meanwhile_are_passed_over(bench: Bench, c
         case _:
             await bench.end(Ending(id=task.id, match=unheld_match(task)))
     before = await bench.do(lambda c: store.look_up(c, task.id, None))
-    assert [entry.task.id for entry in await by_key(bench, claim, *ids)] == [other.id]
+    assert [entry.task.id for entry in await by_key(bench, claim, *candidates)] == [other.id]
     assert await bench.do(lambda c: store.look_up(c, task.id, None)) == before
 
 
@@ -127,11 +127,21 @@ async def test_by_key_keeps_to_the_queues_and_the_state(bench: Bench) -> None:
         await bench.put_blocked(queue="q"),
         await bench.put_held(queue="q"),
     ]
-    ids = [task.id for task in tasks] + [uuid4()]
     before = await bench.everything()
     for state in ("submitted", "submitted-scheduled", "submitted-blocked", "submitted-working"):
-        assert await by_key(bench, Claim(queues=("q",), current_state=state), *ids) == []
+        claim = Claim(queues=("q",), current_state=state)
+        ids = [task.id for task in tasks] + [uuid4()]
+        candidates = [Candidate(claim.windows[0], (0, tasks[0].submit_time, task_id)) for task_id in ids]
+        assert await by_key(bench, claim, *candidates) == []
     assert await bench.everything() == before
+
+
+async def test_by_key_keeps_to_the_priority(bench: Bench) -> None:
+    task = await bench.put_one(queue="q", priority=5)
+    claim = Claim(queues=("q",))
+    elsewhere = task.candidate._replace(order=(-4, task.submit_time, task.id))
+    assert await by_key(bench, claim, elsewhere) == []
+    assert [entry.task.id for entry in await by_key(bench, claim, elsewhere, task.candidate)] == [task.id]
 
 
 async def test_by_key_answers_in_claim_order(bench: Bench) -> None:
@@ -140,7 +150,7 @@ async def test_by_key_answers_in_claim_order(bench: Bench) -> None:
         await bench.put_one(queue="q"),
         await bench.put_one(queue="q"),
     )
-    entries = await by_key(bench, Claim(queues=("q",)), low.id, new.id, old.id)
+    entries = await by_key(bench, Claim(queues=("q",)), low.candidate, new.candidate, old.candidate)
     assert [entry.task.id for entry in entries] == [old.id, new.id, low.id]
 
 

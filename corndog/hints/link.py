@@ -1,0 +1,162 @@
+"""The way to Redis: every call is bounded in time, and while Redis is away nobody waits for it.
+
+It is a circuit breaker that opens at the first failure. Then it looks for Redis by itself, deletes what can't be
+trusted any more, and only then closes again; so no request ever serves as the test.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from itertools import islice
+from typing import Final, TypeVar
+
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+from tenacity import AsyncRetrying, retry_if_exception_type, wait_random_exponential
+
+from corndog.observability import metrics
+
+logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+FAILURES: Final = (RedisError, OSError, TimeoutError)
+"""Everything by which a call to Redis can fail."""
+
+_CONNECTIONS = 64
+_FIRST_WAIT = 0.05
+_LONGEST_WAIT = 1.0
+_CHUNK = 1000
+_SPOILED_MAX = 50_000
+"""How many keys to be deleted are remembered; beyond, all keys are."""
+
+
+class Away(Exception):
+    """Redis is not used now; the message says why. What was asked may have been done."""
+
+
+class Link:
+    """Connections to one Redis, under one prefix; all keys have one hash tag, so that a cluster keeps them together."""
+
+    def __init__(self, url: str, *, prefix: str, timeout: float) -> None:
+        self.timeout = timeout
+        # A call that failed is not made again: it may have taken what nobody would get then.
+        once = Retry(NoBackoff(), retries=0)
+        pool = BlockingConnectionPool.from_url(
+            url, max_connections=_CONNECTIONS, timeout=None, protocol=2, retry=once, socket_timeout=timeout
+        )
+        self.client: Redis = Redis.from_pool(pool)
+        self._prefix = f"{{{prefix}}}:"
+        self._reason: str | None = None
+        self._spoiled: set[str] = set()
+        self._all_spoiled = False
+        self._recovery: asyncio.Task[None] | None = None
+        metrics.REDIS_AVAILABLE.set(1)
+
+    def key(self, kind: str, name: str) -> str:
+        """Name a key."""
+        return f"{self._prefix}{kind}:{name}"
+
+    async def call(self, command: Callable[[], Awaitable[_T]], spoils: Collection[str] = ()) -> _T:
+        """Run a command. If it is not carried out, or not surely, the keys that it spoils are deleted in time.
+
+        Raises:
+            Away: it failed or took too long, or was not tried, since an earlier one did.
+
+        """
+        if self._reason is not None:
+            self._spoil(spoils)
+            raise Away(self._reason)
+        try:
+            async with asyncio.timeout(self.timeout):
+                return await command()
+        except FAILURES as error:
+            self._spoil(spoils)
+            raise Away(self._leave(error)) from error
+        except asyncio.CancelledError as error:
+            self._spoil(spoils)
+            self._leave(error)
+            raise
+
+    async def check(self) -> None:
+        """See whether Redis is there.
+
+        Raises:
+            Away: it is not.
+
+        """
+        await self.call(self.client.ping)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._recovery:
+            self._recovery.cancel()
+        await self.client.aclose()
+
+    def _spoil(self, keys: Collection[str]) -> None:
+        self._spoiled.update(keys)
+        if len(self._spoiled) > _SPOILED_MAX:
+            self._all_spoiled = True
+            self._spoiled.clear()
+
+    def _leave(self, error: BaseException) -> str:
+        """Stop using Redis until it answers again."""
+        metrics.REDIS_FAILURES.inc()
+        reason = _told(error)
+        if self._reason is None:
+            logger.warning("Redis is away: %s", reason)
+            metrics.REDIS_AVAILABLE.set(0)
+            self._recovery = asyncio.create_task(self._recover())
+        self._reason = reason
+        return reason
+
+    async def _recover(self) -> None:
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(FAILURES),
+            wait=wait_random_exponential(multiplier=_FIRST_WAIT, max=_LONGEST_WAIT),
+        )
+        # What other calls spoil while this one cleans up is left for another round.
+        while self._reason is not None:
+            await retrying(self._clean)
+            if not self._spoiled and not self._all_spoiled:
+                self._reason = None
+        logger.info("Redis is back")
+        metrics.REDIS_AVAILABLE.set(1)
+
+    async def _clean(self) -> None:
+        """Delete what is spoiled, and see that Redis can be written: one that is full or read-only is of no use."""
+        try:
+            if self._all_spoiled:
+                await self._delete_all()
+                self._all_spoiled = False
+            while keys := list(islice(self._spoiled, _CHUNK)):
+                await self._bounded(self.client.unlink, *keys)
+                self._spoiled.difference_update(keys)
+            await self._bounded(self.client.set, self.key("probe", ""), b"", None, 1)
+        except FAILURES as error:
+            self._reason = _told(error)
+            raise
+
+    async def _delete_all(self) -> None:
+        cursor = 0
+        while True:
+            cursor, keys = await self._bounded(self.client.scan, cursor, f"{_literal(self._prefix)}*", _CHUNK)
+            if keys:
+                await self._bounded(self.client.unlink, *keys)
+            if not cursor:
+                return
+
+    async def _bounded(self, command: Callable[..., Awaitable[_T]], *arguments: object) -> _T:
+        async with asyncio.timeout(self.timeout):
+            return await command(*arguments)
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _literal(text: str) -> str:
+    """Write a text as a pattern that matches it alone."""
+    return "".join(f"\\{character}" if character in "\\*?[]" else character for character in text)

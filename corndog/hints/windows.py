@@ -1,0 +1,132 @@
+"""Windows: for each queue and state, the ids of the first ready tasks in claim order.
+
+Each has four keys: W, a sorted set of members, all of score 0, so that they sort by their bytes; E, the edge up to
+which W holds every ready task (absent: that is not known; `ALL`: W holds them all); R, the token of a refill under
+way; and L, everything that was offered since that refill began. What a script does, it does at once:
+
+    offer    adds members up to the edge, and to L; cuts W to its size, and lowers the edge
+    take     removes the first members over several windows, as far as the lowest of their edges
+    begin    marks a refill; then the database is read
+    finish   replaces W by what was read and what was offered meanwhile, unless the mark is another's by now
+
+The token keeps a refill that was too slow from wiping out what is newer; L keeps what became ready while a refill
+read from being lost. A window is forgotten by deleting its keys.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from importlib.resources import files
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from corndog.domain.task import Candidate, Order, Window
+from corndog.hints.link import Link
+
+ALL = "z"
+"""The edge of a window that holds every ready task. Members are all digits: in whatever language the server's Lua
+compares texts, a letter comes after them."""
+
+REFILL_LIFE = timedelta(seconds=5)
+"""How long a refill may take; so long a server that died in the middle of one keeps others from refilling."""
+
+_EDGE_LIFE = timedelta(hours=1)
+"""How long an edge is trusted without a refill; then a queue that nobody uses any more is gone from Redis."""
+
+_LUA = files("corndog.hints") / "lua"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_RANK_OFFSET = 2**31
+_RANK, _TIME, _ID = 10, 18, 39
+
+
+class Taken(NamedTuple):
+    """What a take got, and the windows to be refilled before it can be said that there is no more."""
+
+    candidates: list[Candidate]
+    lacking: list[Window]
+
+
+class Windows:
+    """The windows in one Redis; `size` is how many tasks one holds at most.
+
+    Raises (every method):
+        Away: Redis is not used now. What may be wrong because of that is forgotten before it is used again.
+
+    """
+
+    def __init__(self, link: Link, size: int) -> None:
+        self.size = size
+        self._link = link
+        self._offer, self._take, self._begin, self._finish, self._peek = (
+            self._script(name) for name in ("offer", "take", "begin", "finish", "peek")
+        )
+
+    async def offer(self, candidates: Iterable[Candidate], messages: Sequence[str | bytes] = ()) -> None:
+        """Offer ready tasks, and publish messages: channels and what is said on them in turn."""
+        members: dict[Window, list[str]] = {}
+        for candidate in candidates:
+            members.setdefault(candidate.window, []).append(_member(candidate.order))
+        keys = self._keys(members, "W", "E", "R", "L")
+        lives = (_ms(2 * _EDGE_LIFE), _ms(2 * REFILL_LIFE))
+        await self._link.call(
+            lambda: self._offer(keys, [self.size, *lives, *_flat(members.values()), *messages]), spoils=keys
+        )
+
+    async def take(self, windows: Sequence[Window], count: int) -> Taken:
+        """Take up to `count` of the first tasks of these windows together."""
+        keys = self._keys(windows, "W", "E")
+        members, places, lacking = await self._link.call(lambda: self._take(keys, [count]), spoils=keys)
+        candidates = [Candidate(windows[place], _order(member)) for member, place in zip(members, places, strict=True)]
+        return Taken(candidates, [windows[place] for place in lacking])
+
+    async def begin(self, windows: Sequence[Window], token: str) -> list[Window]:
+        """Begin the refill of windows; answers those that no other refill is under way of."""
+        keys = self._keys(windows, "R", "L")
+        begun = await self._link.call(lambda: self._begin(keys, [token, _ms(REFILL_LIFE)]))
+        return [window for window, has_begun in zip(windows, begun, strict=True) if has_begun]
+
+    async def finish(self, token: str, found: Mapping[Window, Sequence[Order]], limit: int) -> list[Window]:
+        """Finish the refill of windows with the first `limit` tasks of each; answers those for which it counted."""
+        keys = self._keys(found, "W", "E", "R", "L")
+        members = [[_member(order) for order in orders] for orders in found.values()]
+        lives = (_ms(2 * _EDGE_LIFE), _ms(_EDGE_LIFE))
+        counted = await self._link.call(lambda: self._finish(keys, [token, limit, *lives, *_flat(members)]))
+        return [window for window, has_counted in zip(found, counted, strict=True) if has_counted]
+
+    async def forget(self, windows: Iterable[Window]) -> None:
+        """Forget windows: what they hold is not known any more."""
+        keys = self._keys(windows, "W", "E", "R", "L")
+        await self._link.call(lambda: self._link.client.unlink(*keys), spoils=keys)
+
+    async def peek(self, windows: Sequence[Window]) -> list[int | None]:
+        """Look how many tasks each window holds; None where that is not known."""
+        keys = self._keys(windows, "W", "E")
+        return [None if number < 0 else number for number in await self._link.call(lambda: self._peek(keys))]
+
+    def _keys(self, windows: Iterable[Window], *kinds: str) -> list[str]:
+        # Names have no control characters.
+        return [self._link.key(kind, f"{window.queue}\0{window.state}") for window in windows for kind in kinds]
+
+    def _script(self, name: str) -> Callable[..., Awaitable[Any]]:
+        return self._link.client.register_script((_LUA / f"{name}.lua").read_text())
+
+
+def _member(order: Order) -> str:
+    """Write a place as text that sorts as places do: rank, time and id, each of fixed width."""
+    rank, submit_time, task_id = order
+    return f"{rank + _RANK_OFFSET:0{_RANK}}{(submit_time - _EPOCH) // _MICROSECOND:0{_TIME}}{task_id.int:0{_ID}}"
+
+
+def _order(member: bytes) -> Order:
+    rank, micros = int(member[:_RANK]) - _RANK_OFFSET, int(member[_RANK : _RANK + _TIME])
+    return rank, _EPOCH + micros * _MICROSECOND, UUID(int=int(member[_RANK + _TIME :]))
+
+
+def _flat(groups: Iterable[Sequence[str]]) -> list[int | str]:
+    """Write groups as how long each is, and then what is in them."""
+    groups = list(groups)
+    return [*map(len, groups), *(member for group in groups for member in group)]
+
+
+def _ms(duration: timedelta) -> int:
+    return int(duration.total_seconds() * 1000)

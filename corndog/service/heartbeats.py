@@ -1,0 +1,83 @@
+"""The use case of heartbeats: workers say what they hold, and hear what they hold still."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from time import monotonic
+from uuid import UUID
+
+from corndog.domain.listing import Include
+from corndog.domain.task import Beat, Hold, Phase, Standing
+from corndog.hints.leases import LIFE_MAX, Lease, Leases
+from corndog.hints.link import Away
+from corndog.observability import metrics
+from corndog.store import tasks as store
+from corndog.store.engine import Database
+from corndog.store.reading import get
+
+
+class Heartbeats:
+    """Extends leases: in the database once half of one is over, and until then answers from Redis if it can."""
+
+    def __init__(self, database: Database, leases: Leases | None) -> None:
+        self._database = database
+        self._leases = leases
+
+    async def beat(self, holds: Sequence[Hold]) -> list[Beat]:
+        """Answer a heartbeat for deliveries, in their order.
+
+        A delivery that is held has at least half of its clock left by the database's committed deadline.
+        """
+        known = await self._known(holds)
+        unknown = [hold for hold in dict.fromkeys(holds) if hold not in known]
+        metrics.HEARTBEATS.labels("redis").inc(len(known))
+        metrics.HEARTBEATS.labels("database").inc(len(unknown))
+        if unknown:
+            known |= await self._extend(unknown)
+        if lost := [hold for hold in unknown if hold not in known]:
+            known |= await self._why(lost)
+        return [known[hold] for hold in holds]
+
+    async def _known(self, holds: Sequence[Hold]) -> dict[Hold, Beat]:
+        """Answer what Redis knows."""
+        if not self._leases or not holds:
+            return {}
+        with suppress(Away):
+            leases = await self._leases.get([hold.id for hold in holds])
+            return {
+                hold: _held(hold, lease)
+                for hold, lease in zip(holds, leases, strict=True)
+                if lease and lease.delivery == hold.delivery
+            }
+        return {}
+
+    async def _extend(self, holds: Sequence[Hold]) -> dict[Hold, Beat]:
+        began = monotonic()
+        extended = await self._database.run(lambda connection: store.heartbeat(connection, holds))
+        leases = {done.hold: Lease(done.hold.delivery, done.expires) for done in extended}
+        if self._leases and leases:
+            # The middle of the clock, which has run since the statement began.
+            spent = timedelta(seconds=monotonic() - began)
+            lives = {done.hold.id: (done.timeout / 2 if done.timeout else LIFE_MAX) - spent for done in extended}
+            await self._keep(self._leases, {hold.id: lease for hold, lease in leases.items()}, lives)
+        return {hold: _held(hold, lease) for hold, lease in leases.items()}
+
+    async def _keep(self, leases: Leases, kept: Mapping[UUID, Lease], lives: Mapping[UUID, timedelta]) -> None:
+        with suppress(Away):
+            await leases.keep(kept, lives)
+
+    async def _why(self, holds: Iterable[Hold]) -> dict[Hold, Beat]:
+        """Tell whether a task that is held no more was canceled, or is lost otherwise."""
+        holds = list(holds)
+        found = await self._database.run(lambda connection: get(connection, [hold.id for hold in holds], Include()))
+
+        def standing(hold: Hold) -> Standing:
+            entry = found.get(hold.id)
+            is_canceled = entry and entry.task.phase is Phase.CANCELED and entry.task.delivery == hold.delivery
+            return Standing.CANCELED if is_canceled else Standing.LOST
+
+        return {hold: Beat(id=hold.id, delivery=hold.delivery, standing=standing(hold)) for hold in holds}
+
+
+def _held(hold: Hold, lease: Lease) -> Beat:
+    return Beat(id=hold.id, delivery=hold.delivery, standing=Standing.HELD, lease_expires=lease.expires)
