@@ -40,8 +40,8 @@ check: install   ## formatting, lint, types, import contracts, generated files
 	$(BIN)/lint-imports
 	$(BIN)/corndog openapi --check openapi.json
 
-bench: install   ## measure single calls as ratios to an empty handler
-	$(BIN)/python benchmarks/calls.py $(ARGS)
+bench: install   ## measure speed, as ratios (ARGS='--only NAME', '--scale 0.1')
+	$(BIN)/python -m benchmarks $(ARGS)
 
 format: install  ## format the code and mend what the linter can
 	$(BIN)/ruff format .

@@ -14,6 +14,7 @@ import msgspec
 from sqlalchemy import make_url
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from corndog.cli.serving import BACKPRESSURE
 from corndog.settings import PREFIX, Settings
 
 START_LIMIT = 30
@@ -42,7 +43,7 @@ def start_server(
         [
             *(sys.executable, "-m", "granian", "--interface", "asgi", "--factory", target),
             *("--host", "127.0.0.1", "--port", str(port), "--workers", str(workers), "--loop", "uvloop", "--no-ws"),
-            *("--log-level", "warning"),
+            *("--log-level", "warning", "--backpressure", str(BACKPRESSURE)),
         ],
         env=inherited | settings.to_env(),
         cwd=ROOT,

@@ -4,6 +4,7 @@ A pytest plugin: the process that controls the run starts them and tells the wor
 survive a test run, nothing is flushed to disk.
 """
 
+import os
 import shutil
 import signal
 import tempfile
@@ -19,6 +20,9 @@ from corndog import embedded
 
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
+
+REDIS_URL = "CORNDOG_TEST_REDIS_URL"
+"""Has the whole suite run on another Redis than the embedded Valkey or, where it is empty, without any."""
 
 FAST_SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
@@ -76,4 +80,11 @@ def database_admin_url(services: Services) -> str:
 
 @pytest.fixture(scope="session")
 def redis_url(services: Services) -> str:
-    return services.redis_url
+    """Say which Redis the servers under test use; empty: they run without."""
+    return os.environ.get(REDIS_URL, services.redis_url)
+
+
+@pytest.fixture(scope="session")
+def accelerator_url(redis_url: str, services: Services) -> str:
+    """Give the tests that are about Redis one in any case."""
+    return redis_url or services.redis_url

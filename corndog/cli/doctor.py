@@ -23,6 +23,7 @@ from corndog.store.reading import oldest_overdue
 if TYPE_CHECKING:
     from corndog.store.engine import Connection
 
+NO_EVICTION = "noeviction"
 PATIENCE = 5.0  # seconds for anything to answer
 CLOCK_TOLERANCE = timedelta(seconds=1)
 FACTS = "SELECT clock_timestamp(), version(), current_setting('transaction_isolation')"
@@ -120,10 +121,13 @@ def _examine_redis(url: str) -> Check:
         return Check("redis", "ok", "not configured: everything works, but slower", "set CORNDOG_REDIS_URL for speed")
     try:
         with redis.Redis.from_url(url, socket_timeout=PATIENCE, retry=Retry(NoBackoff(), retries=0)) as client:
-            client.ping()
+            policy = client.info("memory").get("maxmemory_policy", NO_EVICTION)
     except (redis.RedisError, OSError, ValueError) as error:
         advice = "everything works, but slower: start it, or correct CORNDOG_REDIS_URL"
         return Check("redis", "fail", f"does not answer: {error}", advice)
+    if policy != NO_EVICTION:
+        advice = "use `maxmemory-policy noeviction`: an evicted key can hide ready tasks until windows are reconciled"
+        return Check("redis", "warn", f"answers, and may evict keys ({policy})", advice)
     return Check("redis", "ok", "answers")
 
 

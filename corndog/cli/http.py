@@ -38,8 +38,11 @@ def call(
     params: Mapping[str, str | None] | None = None,
     *,
     as_json: bool = False,
+    wait: float = 0,
 ) -> bytes:
     """Make one call and give the text of the answer; fields and parameters that are None are left out.
+
+    `wait` is how many seconds more than usual the answer may take.
 
     Raises:
         Failed: the server refused, or did not answer; with `as_json` its problem document is printed first.
@@ -55,7 +58,7 @@ def call(
             if body is None
             else msgspec.json.encode({name: value for name, value in body.items() if value is not None}),
             headers=None if body is None else {"Content-Type": "application/json"},
-            timeout=PATIENCE,
+            timeout=PATIENCE + wait,
         )
     except UnicodeEncodeError as error:
         raise typer.BadParameter(f"a value can't be sent: {error}") from None

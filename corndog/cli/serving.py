@@ -3,8 +3,10 @@
 import asyncio
 import multiprocessing
 import os
+import resource
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from threading import Thread
 
@@ -19,6 +21,9 @@ from corndog.cli.listening import free_address
 from corndog.cli.output import say
 
 STDIN = 0
+BACKPRESSURE = 16_384
+"""How many requests one worker process has in hand at most; most of them wait for tasks."""
+
 GRACE = 30  # seconds that a worker gets to finish the requests in flight
 
 
@@ -30,6 +35,7 @@ def serve(host: str, port: int, workers: int, *, until_stdin_closes: bool) -> No
     require_redis_url(settings.redis_url)
     require_ready_database(settings.database_url)
     address = free_address(host, port)
+    _allow_connections()
     # A forked worker inherits the main process's handlers, which would swallow the order to end before it has its own.
     os.register_at_fork(after_in_child=partial(signal.signal, signal.SIGTERM, signal.SIG_DFL))
     if not until_stdin_closes:  # who holds our stdin speaks for us
@@ -43,6 +49,7 @@ def serve(host: str, port: int, workers: int, *, until_stdin_closes: bool) -> No
         websockets=False,
         workers=workers,
         workers_kill_timeout=GRACE,
+        backpressure=BACKPRESSURE,
         log_level=LogLevels.warning,
     ).serve(target_loader=load_application, wrap_loader=False)
 
@@ -70,6 +77,13 @@ def run_loops() -> None:
         await app.run_scheduler(settings, stop)
 
     asyncio.run(run())
+
+
+def _allow_connections() -> None:
+    """Raise the limit of open files as far as may be: each waiting client has one."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # macOS says "unlimited", and means less
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _end_after(wait: Callable[[], object]) -> None:

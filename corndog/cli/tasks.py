@@ -20,6 +20,7 @@ from corndog.cli.options import (
     Target,
     TaskId,
     Time,
+    Waiting,
     json_value,
 )
 from corndog.cli.output import AsJson, say, show_json, show_table
@@ -66,6 +67,7 @@ def take(
     queue: Annotated[list[str], typer.Option(help="May be given several times.")] = ["default"],  # noqa: B006
     state: Annotated[str, typer.Option(help="Take tasks in this state.")] = "submitted",
     count: Annotated[int, typer.Option(help="Take so many at most.")] = 1,
+    wait: Annotated[float | None, Waiting] = None,
     worker_id: Annotated[str, typer.Option(help="Who holds them from now on.")] = "",
     override_current_state: str | None = None,
     override_auto_target_state: str | None = None,
@@ -78,12 +80,13 @@ def take(
         "queues": queue,
         "current_state": state,
         "count": count,
+        "wait": wait,
         "worker_id": worker_id,
         "override_current_state": override_current_state,
         "override_auto_target_state": override_auto_target_state,
         "override_timeout": override_timeout,
     }
-    answer = call("POST", server, "/v1/tasks/next", body, as_json=as_json)
+    answer = call("POST", server, "/v1/tasks/next", body, as_json=as_json, wait=wait or 0)
     if as_json:
         show_json(answer)
     elif tasks := read(answer, Many).tasks:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Collection
 from itertools import islice
 from typing import Final, TypeVar
 
-from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
@@ -44,10 +44,11 @@ class Link:
         self.timeout = timeout
         # A call that failed is not made again: it may have taken what nobody would get then.
         once = Retry(NoBackoff(), retries=0)
-        pool = BlockingConnectionPool.from_url(
-            url, max_connections=_CONNECTIONS, timeout=None, protocol=2, retry=once, socket_timeout=timeout
+        # The time of a whole call is bounded here, so that its parts need no bounds of their own.
+        self.client: Redis = Redis.from_url(
+            url, protocol=2, retry=once, socket_timeout=None, socket_connect_timeout=None
         )
-        self.client: Redis = Redis.from_pool(pool)
+        self._slots = asyncio.Semaphore(_CONNECTIONS)
         self._prefix = f"{{{prefix}}}:"
         self._reason: str | None = None
         self._spoiled: set[str] = set()
@@ -70,7 +71,7 @@ class Link:
             self._spoil(spoils)
             raise Away(self._reason)
         try:
-            async with asyncio.timeout(self.timeout):
+            async with asyncio.timeout(self.timeout), self._slots:
                 return await command()
         except FAILURES as error:
             self._spoil(spoils)

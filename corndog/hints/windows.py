@@ -6,11 +6,15 @@ way; and L, everything that was offered since that refill began. What a script d
 
     offer    adds members up to the edge, and to L; cuts W to its size, and lowers the edge
     take     removes the first members over several windows, as far as the lowest of their edges
-    begin    marks a refill; then the database is read
-    finish   replaces W by what was read and what was offered meanwhile, unless the mark is another's by now
+    begin    marks a refill; then the database is read, from the edge on or, where there is none, from the start
+    finish   adds what was read and what was offered meanwhile to W, and moves the edge; unless the mark is another's
+             by now, or the edge is another
 
-The token keeps a refill that was too slow from wiping out what is newer; L keeps what became ready while a refill
-read from being lost. A window is forgotten by deleting its keys.
+The token keeps a refill that was too slow from undoing what is newer; L keeps what became ready while a refill read
+from being lost. A window is forgotten by deleting its keys.
+
+That a refill goes on from the edge is what makes it cheap where the head of the queue is full of dead rows. What was
+lost before the edge, since a process died, is offered again by whoever reads the head of the queue from time to time.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -22,7 +26,7 @@ from uuid import UUID
 from corndog.domain.task import Candidate, Order, Window
 from corndog.hints.link import Link
 
-ALL = "z"
+ALL = b"z"
 """The edge of a window that holds every ready task. Members are all digits: in whatever language the server's Lua
 compares texts, a letter comes after them."""
 
@@ -37,6 +41,18 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _RANK_OFFSET = 2**31
 _RANK, _TIME, _ID = 10, 18, 39
+
+
+class Begun(NamedTuple):
+    """A refill under way: of which window, and after which edge the database is to be read; None: from the start."""
+
+    window: Window
+    edge: bytes | None
+
+    @property
+    def after(self) -> Order | None:
+        """The place after which to read."""
+        return _order(self.edge) if self.edge else None
 
 
 class Taken(NamedTuple):
@@ -61,15 +77,20 @@ class Windows:
             self._script(name) for name in ("offer", "take", "begin", "finish", "peek")
         )
 
-    async def offer(self, candidates: Iterable[Candidate], messages: Sequence[str | bytes] = ()) -> None:
-        """Offer ready tasks, and publish messages: channels and what is said on them in turn."""
+    async def offer(
+        self, candidates: Iterable[Candidate], messages: Sequence[str | bytes] = (), *, heads_of: int = 0
+    ) -> None:
+        """Offer ready tasks, and publish messages: channels and what is said on them in turn.
+
+        `heads_of` says that they are the first so many ready tasks of their windows in the database, in order.
+        """
         members: dict[Window, list[str]] = {}
         for candidate in candidates:
             members.setdefault(candidate.window, []).append(_member(candidate.order))
         keys = self._keys(members, "W", "E", "R", "L")
         lives = (_ms(2 * _EDGE_LIFE), _ms(2 * REFILL_LIFE))
         await self._link.call(
-            lambda: self._offer(keys, [self.size, *lives, *_flat(members.values()), *messages]), spoils=keys
+            lambda: self._offer(keys, [self.size, heads_of, *lives, *_flat(members.values()), *messages]), spoils=keys
         )
 
     async def take(self, windows: Sequence[Window], count: int) -> Taken:
@@ -79,19 +100,26 @@ class Windows:
         candidates = [Candidate(windows[place], _order(member)) for member, place in zip(members, places, strict=True)]
         return Taken(candidates, [windows[place] for place in lacking])
 
-    async def begin(self, windows: Sequence[Window], token: str) -> list[Window]:
+    async def begin(self, windows: Sequence[Window], token: str) -> list[Begun]:
         """Begin the refill of windows; answers those that no other refill is under way of."""
-        keys = self._keys(windows, "R", "L")
-        begun = await self._link.call(lambda: self._begin(keys, [token, _ms(REFILL_LIFE)]))
-        return [window for window, has_begun in zip(windows, begun, strict=True) if has_begun]
+        keys = self._keys(windows, "E", "R", "L")
+        edges = await self._link.call(lambda: self._begin(keys, [token, _ms(REFILL_LIFE)]))
+        return [
+            Begun(window, None if edge in {b"", ALL} else edge)
+            for window, edge in zip(windows, edges, strict=True)
+            if edge != 0
+        ]
 
-    async def finish(self, token: str, found: Mapping[Window, Sequence[Order]], limit: int) -> list[Window]:
-        """Finish the refill of windows with the first `limit` tasks of each; answers those for which it counted."""
-        keys = self._keys(found, "W", "E", "R", "L")
+    async def finish(self, token: str, found: Mapping[Begun, Sequence[Order]], limit: int) -> list[Window]:
+        """Finish the refill of windows with the next `limit` tasks of each; answers those for which it counted."""
+        keys = self._keys((begun.window for begun in found), "W", "E", "R", "L")
+        edges = [begun.edge or b"" for begun in found]
         members = [[_member(order) for order in orders] for orders in found.values()]
         lives = (_ms(2 * _EDGE_LIFE), _ms(_EDGE_LIFE))
-        counted = await self._link.call(lambda: self._finish(keys, [token, limit, *lives, *_flat(members)]))
-        return [window for window, has_counted in zip(found, counted, strict=True) if has_counted]
+        counted = await self._link.call(
+            lambda: self._finish(keys, [token, self.size, limit, *lives, *edges, *_flat(members)])
+        )
+        return [begun.window for begun, has_counted in zip(found, counted, strict=True) if has_counted]
 
     async def forget(self, windows: Iterable[Window]) -> None:
         """Forget windows: what they hold is not known any more."""

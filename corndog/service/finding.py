@@ -34,7 +34,7 @@ _ROUNDS = 10
 _PATIENCE = 0.5
 """Seconds that a claim waits for another process's refill before it searches the database."""
 
-_MISSES = 8
+_MISSES = 32
 """How often in a row a window may mislead a claim before it is refilled; and then again before it is given up."""
 
 _PAUSE = 0.01
@@ -63,7 +63,9 @@ class HandOut:
 
     async def heads(self, claim: Claim, count: int) -> list[Candidate]:
         """Read the first ready tasks over all windows of a claim."""
-        return await self._database.run(lambda connection: store.ready_heads(connection, claim.windows, count, count))
+        return await self._database.run(
+            lambda connection: store.ready_heads(connection, dict.fromkeys(claim.windows), count, count)
+        )
 
     async def still_ready(self, claim: Claim, candidates: Sequence[Candidate]) -> set[UUID]:
         """Tell which of these tasks could be had, were they not locked."""
@@ -165,7 +167,7 @@ class ByHints:
                 claimed = await self._claim(claim, popped.candidates, unused)
                 taken += claimed
                 misses = 0 if claimed else misses + 1
-                if misses == _MISSES and not await self._refill(claim.windows):
+                if misses == _MISSES and not await self._refill(claim.windows, starts_over=True):
                     return False
                 if misses > 2 * _MISSES:
                     return False
@@ -189,9 +191,9 @@ class ByHints:
             metrics.HINTS.labels("stale").inc(len(missed) - len(locked))
         return claimed
 
-    async def _refill(self, windows: Sequence[Window]) -> bool:
+    async def _refill(self, windows: Sequence[Window], *, starts_over: bool = False) -> bool:
         try:
-            return await self._refills.refill(windows)
+            return await (self._refills.start_over if starts_over else self._refills.refill)(windows)
         except Unavailable:
             return False
 

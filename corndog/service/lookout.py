@@ -47,8 +47,8 @@ class Lookout:
             try:
                 if self._hints:
                     # First listen, then look: what became ready before is found, and of what comes after it hears.
-                    await self._follow(self._hints, windows)
-                    await self._look(self._hints, windows)
+                    new = await self._follow(self._hints, windows)
+                    await self._look(self._hints, windows if is_due else new)
                 elif is_due:
                     self._try(windows)
             except Away:
@@ -66,11 +66,14 @@ class Lookout:
         self._polls.has_new_windows.clear()
         return has_new
 
-    async def _follow(self, hints: Hints, windows: Collection[Window]) -> None:
+    async def _follow(self, hints: Hints, windows: Collection[Window]) -> list[Window]:
+        """Listen to these windows; answers those that were not listened to before."""
         now = monotonic()
+        new = [window for window in windows if window not in self._last_waited_for]
         self._last_waited_for |= dict.fromkeys(windows, now)
         self._last_waited_for = {w: last for w, last in self._last_waited_for.items() if now - last < _LINGER}
         await hints.wakeups.follow(self._last_waited_for)
+        return new
 
     async def _look(self, hints: Hints, windows: Sequence[Window]) -> None:
         if not windows:

@@ -1,4 +1,4 @@
-"""Filling windows from the database: when a claim finds one empty, and regularly, in case something was lost."""
+"""Filling windows from the database: when a claim finds one used up, and regularly, in case something was lost."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,9 +6,9 @@ from contextlib import suppress
 from time import monotonic
 from uuid import uuid4
 
-from corndog.domain.task import Order, Window
+from corndog.domain.task import Candidate, Order, Window
 from corndog.hints.link import Away
-from corndog.hints.windows import REFILL_LIFE, Windows
+from corndog.hints.windows import REFILL_LIFE, Begun, Windows
 from corndog.observability import metrics
 from corndog.store import tasks as store
 from corndog.store.engine import Database
@@ -17,10 +17,10 @@ HEAD = 500
 """How many tasks of a window reconciling reads: what was lost from its head is what holds claims up."""
 
 _ROWS = 20_000
-"""How many rows one refill of several windows reads, more or less."""
+"""How many rows are read at once of several windows, more or less."""
 
-_READ_TIMEOUT = 0.8 * REFILL_LIFE.total_seconds()
 _GROUP = _ROWS // HEAD
+_READ_SECONDS = 0.8 * REFILL_LIFE.total_seconds()
 _REST = 4
 """How many times as long as it took reconciling rests: it may cost a fifth of one connection's time at most."""
 
@@ -42,17 +42,21 @@ class Refills:
             Unavailable: the database did not answer in time.
 
         """
-        limit = min(self._windows.size, max(_ROWS // len(windows), HEAD))
         if free := [window for window in windows if window not in self._under_way]:
-            task = asyncio.create_task(self._fill(free, limit, "claim"))
+            task = asyncio.create_task(self._fill(free))
             self._under_way |= dict.fromkeys(free, task)
             task.add_done_callback(lambda _: [self._under_way.pop(window) for window in free])
         # Who gives up waiting leaves the refill to the others.
         under_way = {self._under_way[window] for window in windows}
         return all(await asyncio.gather(*map(asyncio.shield, under_way)))
 
+    async def start_over(self, windows: Sequence[Window]) -> bool:
+        """Fill windows that mislead from the start."""
+        await self._windows.forget(windows)
+        return await self.refill(windows)
+
     async def reconcile(self) -> int:
-        """Fill every window that has ready tasks in the database from its head; tells how many windows.
+        """Offer the head of every window that has ready tasks in the database; tells how many windows.
 
         It heals what was lost between a commit and the offer, or between a take and the claim.
         """
@@ -63,7 +67,10 @@ class Refills:
         after: Window | None = None
         with suppress(Away):
             while windows := await self._ready_after(after):
-                await self._fill(windows, min(HEAD, self._windows.size), "reconcile")
+                limit = min(HEAD, self._windows.size)
+                heads = await self._heads([Begun(window, None) for window in windows], limit)
+                await self._windows.offer(heads, heads_of=limit)
+                metrics.REFILLS.labels("reconcile").inc(len(windows))
                 total, after = total + len(windows), windows[-1]
         self._rests_until = monotonic() + _REST * (monotonic() - began)
         return total
@@ -71,18 +78,27 @@ class Refills:
     async def _ready_after(self, after: Window | None) -> list[Window]:
         return await self._database.run(lambda connection: store.ready_windows(connection, after, _GROUP))
 
-    async def _fill(self, windows: Sequence[Window], limit: int, reason: str) -> bool:
+    async def _fill(self, windows: Sequence[Window]) -> bool:
         token = uuid4().hex
         begun = await self._windows.begin(windows, token)
         if begun:
-            metrics.REFILLS.labels(reason).inc(len(begun))
-            heads = await self._database.once(
-                lambda connection: store.ready_heads(
-                    connection, begun, limit, limit * len(begun), limit_seconds=_READ_TIMEOUT
-                )
-            )
-            found: dict[Window, list[Order]] = {window: [] for window in begun}
-            for head in heads:
-                found[head.window].append(head.order)
-            await self._windows.finish(token, found, limit)
+            limit = min(self._windows.size, max(_ROWS // len(begun), HEAD))
+            found: dict[Window, list[Order]] = {window: [] for window in windows}
+            try:
+                for head in await self._heads(begun, limit):
+                    found[head.window].append(head.order)
+            except BaseException:
+                # Nobody has to wait for what will not be finished.
+                await self._windows.forget(windows)
+                raise
+            await self._windows.finish(token, {refill: found[refill.window] for refill in begun}, limit)
+            metrics.REFILLS.labels("claim").inc(len(begun))
         return len(begun) == len(windows)
+
+    async def _heads(self, refills: Sequence[Begun], limit: int) -> list[Candidate]:
+        places = {refill.window: refill.after for refill in refills}
+        return await self._database.once(
+            lambda connection: store.ready_heads(
+                connection, places, limit, limit * len(places), limit_seconds=_READ_SECONDS
+            )
+        )

@@ -4,7 +4,6 @@ It is told after the commit and before the answer. Should the process die in bet
 told.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
@@ -56,7 +55,8 @@ class Writes:
         ready = [task for task in written if task.phase is Phase.READY]
         numbers = Counter(task.window for task in ready)
         if self._hints:
-            await asyncio.gather(self._offer(self._hints, ready, numbers), self._drop_leases(self._hints, written))
+            await self._offer(self._hints, ready, numbers)
+            await self._drop_leases(self._hints, written)
         for window, number in numbers.items():
             self._polls.wake(window, number, "local")
 

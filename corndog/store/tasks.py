@@ -5,8 +5,8 @@ refused by its own rule, and `look_up` tells why. All of them can be run again a
 `end` find their own ids and hashes, `claim` and `update` the token that they stamped on the row.
 """
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import msgspec
@@ -20,6 +20,7 @@ from corndog.domain.task import (
     Hold,
     Match,
     NewTask,
+    Order,
     Outcome,
     Phase,
     Task,
@@ -29,6 +30,9 @@ from corndog.store import rows
 from corndog.store.engine import Connection
 from corndog.store.rows import Found
 from corndog.store.statements import load
+
+_START: Order = (-(2**31) - 1, datetime(1970, 1, 1, tzinfo=UTC), UUID(int=0))
+"""A place before all others."""
 
 SPARE_HEADS = 64
 """How many more heads than asked for a claim over several queues reads, for those that others take meanwhile."""
@@ -171,13 +175,23 @@ async def claim_scan(
 
 
 async def ready_heads(
-    connection: Connection, windows: Sequence[Window], each: int, overall: int, *, limit_seconds: float | None = None
+    connection: Connection,
+    windows: Mapping[Window, Order | None],
+    each: int,
+    overall: int,
+    *,
+    limit_seconds: float | None = None,
 ) -> list[Candidate]:
-    """Read the first ready tasks of each window, and of those the first overall, without locks; in claim order."""
+    """Read the first ready tasks of each window, and of those the first overall, without locks; in claim order.
+
+    `windows` says after which place each is read; None: from the start.
+    """
+    after = [_START if place is None else place for place in windows.values()]
     heads = await connection.fetch(
         load("ready_heads"),
         [window.queue for window in windows],
         [window.state for window in windows],
+        *map(list, zip(*after, strict=True)),
         each,
         overall,
         timeout=limit_seconds,

@@ -79,7 +79,7 @@ HOT: dict[str, tuple[Call, set[str]]] = {
         lambda c: store.claim_scan(c, SEVERAL, 10, DEFAULT_TIMEOUT, uuid4()),
         {"tasks_ready", "tasks_pkey", "payloads_pkey"},
     ),
-    "ready_heads": (lambda c: store.ready_heads(c, SEVERAL.windows, 74, 74), {"tasks_ready"}),
+    "ready_heads": (lambda c: store.ready_heads(c, dict.fromkeys(SEVERAL.windows), 74, 74), {"tasks_ready"}),
     "ready_windows": (lambda c: store.ready_windows(c, None, 40), {"tasks_ready"}),
     "still_ready": (lambda c: store.still_ready(c, ONE, candidates()), {"tasks_pkey"}),
     "heartbeat": (lambda c: store.heartbeat(c, [Hold(known("held"), 1), Hold(uuid4(), 1)]), {"tasks_pkey"}),

@@ -1,8 +1,10 @@
 -- Offer ready tasks to windows, and tell other servers about them.
 -- KEYS: W, E, R, L of each window in turn.
--- ARGV: cap; how long W and L live at most (ms, ms); for each window how many members; the members of all windows;
--- then channels and messages in turn.
-local cap, w_life, l_life = tonumber(ARGV[1]), ARGV[2], ARGV[3]
+-- ARGV: cap; limit; how long W and L live at most (ms, ms); for each window how many members; the members of all
+-- windows; then channels and messages in turn.
+-- With a limit, the members of a window are the first ready tasks that the database has. If there are as many as that,
+-- nothing is known of those after them.
+local cap, limit, w_life, l_life = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local windows = #KEYS / 4
 
 local function add(key, members)
@@ -17,24 +19,29 @@ local function add(key, members)
     end
 end
 
-local at = 3 + windows
+local at = 4 + windows
 for w = 1, windows do
     local W, E, R, L = unpack(KEYS, 4 * w - 3, 4 * w)
     local edge = redis.call('GET', E)
     local all, within = {}, {}
-    for i = at + 1, at + ARGV[3 + w] do
+    for i = at + 1, at + ARGV[4 + w] do
         all[#all + 1] = ARGV[i]
         if edge and ARGV[i] <= edge then
             within[#within + 1] = ARGV[i]
         end
     end
-    at = at + ARGV[3 + w]
+    at = at + ARGV[4 + w]
     if #within > 0 then
         add(W, within)
         redis.call('PEXPIRE', W, w_life)
         if redis.call('ZCARD', W) > cap then
             redis.call('ZREMRANGEBYRANK', W, cap, -1)
-            redis.call('SET', E, redis.call('ZRANGE', W, -1, -1)[1], 'KEEPTTL')
+            edge = redis.call('ZRANGE', W, -1, -1)[1]
+            redis.call('SET', E, edge, 'KEEPTTL')
+        end
+        if #all == limit and all[limit] < edge then
+            redis.call('ZREMRANGEBYLEX', W, '(' .. all[limit], '+')
+            redis.call('SET', E, all[limit], 'KEEPTTL')
         end
     end
     if redis.call('EXISTS', R) == 1 then

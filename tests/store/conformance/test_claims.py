@@ -30,7 +30,9 @@ async def scan(bench: Bench, claim: Claim, count: int, token: UUID | None = None
 
 
 async def heads(bench: Bench, claim: Claim, count: int) -> list[UUID]:
-    return [head.id for head in await bench.do(lambda c: store.ready_heads(c, claim.windows, count, count))]
+    return [
+        head.id for head in await bench.do(lambda c: store.ready_heads(c, dict.fromkeys(claim.windows), count, count))
+    ]
 
 
 async def by_key(bench: Bench, claim: Claim, *candidates: Candidate) -> list[Entry]:
@@ -101,7 +103,7 @@ async def test_heads_are_only_looked_at(bench: Bench) -> None:
 async def test_heads_that_have_changed_meanwhile_are_passed_over(bench: Bench, change: str) -> None:
     task, other = await bench.put(*[NewTask(queue="q")] * 2)
     claim = Claim(queues=("q",))
-    candidates = await bench.do(lambda c: store.ready_heads(c, claim.windows, 2, 2))
+    candidates = await bench.do(lambda c: store.ready_heads(c, dict.fromkeys(claim.windows), 2, 2))
     match change:
         case "taken":
             await bench.take(task.id, token=uuid4())

@@ -1,0 +1,1 @@
+"""Measures of speed, each as a ratio in one run."""
