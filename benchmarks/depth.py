@@ -1,4 +1,4 @@
-"""Claims from a queue of 2,000,000 ready tasks, beside 500,000 that are parked."""
+"""Claims from a queue of 2,000,000 ready tasks, beside 500,000 that are parked, and behind an old open transaction."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -16,7 +16,12 @@ async def measure(site: Site) -> AsyncIterator[Measure]:
     async with site.database() as (shallow_url, shallow_one), site.database() as (deep_url, deep_one):
         await _fill(shallow_one, SHALLOW, 0)
         await _fill(deep_one, site.scaled(DEEP), site.scaled(PARKED))
-        async with site.server(shallow_url) as shallow_server, site.server(deep_url) as deep_server:
+        async with (
+            site.server(shallow_url) as shallow_server,
+            site.server(deep_url) as deep_server,
+            deep_one.transaction(isolation="repeatable_read"),
+        ):
+            await deep_one.fetchval("SELECT count(*) FROM tasks")
             shallow, deep = await best_rates([shallow_server.port, deep_server.port], CLAIMS, submits_first=False)
     yield Measure(name="shallow", value=shallow, unit="claims/s")
     yield Measure(name="depth", value=deep, unit="claims/s", ratio=deep / shallow, of=f"{SHALLOW:,} ready tasks")

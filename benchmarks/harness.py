@@ -158,7 +158,7 @@ async def rate(
 
 
 async def best_rates(ports: Sequence[int], count: int, *, submits_first: bool) -> list[float]:
-    """Claim from several servers in turn, round after round: the best rate of each, so that all had the same weather."""
+    """Claim from servers in turn, round after round: the best rate of each. So all have the same weather."""
     best = [0.0] * len(ports)
     for _ in range(ROUNDS):
         for place, port in enumerate(ports):

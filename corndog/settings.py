@@ -10,6 +10,8 @@ from typing import Annotated, Literal, Self
 import msgspec
 from msgspec import Meta
 
+from corndog.domain.limits import WINDOW_SIZE_MAX
+
 PREFIX = "CORNDOG_"
 
 
@@ -26,13 +28,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     redis_url: Annotated[str, Meta(description="`redis://…` or `unix://…`; empty: run without Redis")] = ""
     redis_prefix: Annotated[
         str,
-        Meta(min_length=1, description="what all keys begin with; one of its own for each database on the same Redis"),
+        Meta(
+            pattern="^[^{}]+$",
+            description="what all keys begin with; another for each database on one Redis",
+        ),
     ] = "corndog"
     redis_timeout: Annotated[
         float, Meta(gt=0, le=60, description="longest wait for Redis before a process does without it for a while")
     ] = 1.0
     window_size: Annotated[
-        int, Meta(ge=1, le=100_000, description="most ready tasks of a queue and state that Redis keeps the ids of")
+        int,
+        Meta(ge=1, le=WINDOW_SIZE_MAX, description="most ready tasks of a queue and state that Redis keeps"),
     ] = 2000
     reconcile_interval: Annotated[
         float, Meta(gt=0, le=3600, description="how often what Redis keeps is compared with the database")

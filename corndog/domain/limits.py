@@ -27,6 +27,9 @@ DURATION_MAX_SECONDS = DURATION_MAX.total_seconds()
 WAIT_MAX = 60.0
 """Longest wait of a claim, in seconds."""
 
+WINDOW_SIZE_MAX = 100_000
+"""Most ready tasks of a queue and state that Redis keeps the ids of."""
+
 PRIORITY_MIN = -(2**31)
 PRIORITY_MAX = 2**31 - 1
 

@@ -43,6 +43,8 @@ class Leases:
 
     async def get(self, ids: Sequence[UUID]) -> list[Lease | None]:
         """Look up what is known of tasks."""
+        if not ids:
+            return []
         keys = self._keys(ids)
         values = await self._link.call(lambda: self._link.client.mget(keys))
         return [_decode(value) if isinstance(value, bytes) else None for value in values]
@@ -62,8 +64,8 @@ class Leases:
 
     async def drop(self, ids: Iterable[UUID]) -> None:
         """Forget what is known of tasks."""
-        keys = self._keys(ids)
-        await self._link.call(lambda: self._link.client.unlink(*keys), spoils=keys)
+        if keys := self._keys(ids):
+            await self._link.call(lambda: self._link.client.unlink(*keys), spoils=keys)
 
     def _keys(self, ids: Iterable[UUID]) -> list[str]:
         return [self._key(task_id) for task_id in ids]

@@ -67,19 +67,24 @@ class Link:
             Away: it failed or took too long, or was not tried, since an earlier one did.
 
         """
-        if self._reason is not None:
-            self._spoil(spoils)
-            raise Away(self._reason)
+        is_done = False
         try:
-            async with asyncio.timeout(self.timeout), self._slots:
-                return await command()
+            # Whoever waits for a connection has not begun to wait for Redis.
+            async with self._slots:
+                if self._reason is not None:
+                    raise Away(self._reason)
+                async with asyncio.timeout(self.timeout):
+                    answer = await command()
+                    is_done = True
+                    return answer
         except FAILURES as error:
-            self._spoil(spoils)
             raise Away(self._leave(error)) from error
         except asyncio.CancelledError as error:
-            self._spoil(spoils)
             self._leave(error)
             raise
+        finally:
+            if not is_done:
+                self._spoil(spoils)
 
     async def check(self) -> None:
         """See whether Redis is there.
@@ -115,7 +120,7 @@ class Link:
 
     async def _recover(self) -> None:
         retrying = AsyncRetrying(
-            retry=retry_if_exception_type(FAILURES),
+            retry=retry_if_exception_type(Exception),
             wait=wait_random_exponential(multiplier=_FIRST_WAIT, max=_LONGEST_WAIT),
         )
         # What other calls spoil while this one cleans up is left for another round.
@@ -128,15 +133,20 @@ class Link:
 
     async def _clean(self) -> None:
         """Delete what is spoiled, and see that Redis can be written: one that is full or read-only is of no use."""
+        # Off the list before it is deleted: what is spoiled meanwhile has to be deleted again.
+        is_all, self._all_spoiled = self._all_spoiled, False
+        keys: list[str] = []
         try:
-            if self._all_spoiled:
+            if is_all:
                 await self._delete_all()
-                self._all_spoiled = False
+                is_all = False
             while keys := list(islice(self._spoiled, _CHUNK)):
-                await self._bounded(self.client.unlink, *keys)
                 self._spoiled.difference_update(keys)
+                await self._bounded(self.client.unlink, *keys)
             await self._bounded(self.client.set, self.key("probe", ""), b"", None, 1)
-        except FAILURES as error:
+        except Exception as error:
+            self._all_spoiled |= is_all
+            self._spoil(keys)
             self._reason = _told(error)
             raise
 

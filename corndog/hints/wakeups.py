@@ -44,6 +44,7 @@ class WakeUps:
         self._link = link
         self._server = uuid4().hex
         self._pubsub: PubSub | None = None
+        self._wanted: frozenset[Window] = frozenset()
         self._followed: frozenset[Window] = frozenset()
 
     def message(self, window: Window, number: int) -> tuple[str, bytes]:
@@ -57,13 +58,15 @@ class WakeUps:
             Away: Redis is not used now; it will be listened to as soon as it is back.
 
         """
-        before, self._followed = self._followed, frozenset(windows)
+        self._wanted = frozenset(windows)
         if (pubsub := self._pubsub) is None:
             return
-        if new := self._followed - before:
+        if new := self._wanted - self._followed:
             await self._link.call(lambda: pubsub.subscribe(*map(self._channel, new)))
-        if old := before - self._followed:
+            self._followed |= new
+        if old := self._followed - self._wanted:
             await self._link.call(lambda: pubsub.unsubscribe(*map(self._channel, old)))
+            self._followed -= old
 
     async def messages(self) -> AsyncGenerator[tuple[Window, int]]:
         """Give what other servers say, for ever: in which window, and how many tasks became ready."""
@@ -72,6 +75,7 @@ class WakeUps:
                 async with self._link.client.pubsub() as pubsub:
                     # Without any channel there would be nothing to wait on.
                     own = self._link.key("server", self._server)
+                    self._followed = self._wanted
                     async with asyncio.timeout(self._link.timeout):
                         await pubsub.subscribe(own, *map(self._channel, self._followed))
                     self._pubsub = pubsub

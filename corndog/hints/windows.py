@@ -23,6 +23,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from corndog.domain.limits import WINDOW_SIZE_MAX
 from corndog.domain.task import Candidate, Order, Window
 from corndog.hints.link import Link
 
@@ -35,6 +36,9 @@ REFILL_LIFE = timedelta(seconds=5)
 
 _EDGE_LIFE = timedelta(hours=1)
 """How long an edge is trusted without a refill; then a queue that nobody uses any more is gone from Redis."""
+
+_OFFERS_MAX = WINDOW_SIZE_MAX + 1
+"""How many offers are kept during a refill: one more than any server's window holds, so that a cut is noticed."""
 
 _LUA = files("corndog.hints") / "lua"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -89,9 +93,8 @@ class Windows:
             members.setdefault(candidate.window, []).append(_member(candidate.order))
         keys = self._keys(members, "W", "E", "R", "L")
         lives = (_ms(2 * _EDGE_LIFE), _ms(2 * REFILL_LIFE))
-        await self._link.call(
-            lambda: self._offer(keys, [self.size, heads_of, *lives, *_flat(members.values()), *messages]), spoils=keys
-        )
+        arguments = [self.size, _OFFERS_MAX, heads_of, *lives, *_flat(members.values()), *messages]
+        await self._link.call(lambda: self._offer(keys, arguments), spoils=keys)
 
     async def take(self, windows: Sequence[Window], count: int) -> Taken:
         """Take up to `count` of the first tasks of these windows together."""
@@ -123,8 +126,8 @@ class Windows:
 
     async def forget(self, windows: Iterable[Window]) -> None:
         """Forget windows: what they hold is not known any more."""
-        keys = self._keys(windows, "W", "E", "R", "L")
-        await self._link.call(lambda: self._link.client.unlink(*keys), spoils=keys)
+        if keys := self._keys(windows, "W", "E", "R", "L"):
+            await self._link.call(lambda: self._link.client.unlink(*keys), spoils=keys)
 
     async def peek(self, windows: Sequence[Window]) -> list[int | None]:
         """Look how many tasks each window holds; None where that is not known."""

@@ -1,10 +1,10 @@
 -- Offer ready tasks to windows, and tell other servers about them.
 -- KEYS: W, E, R, L of each window in turn.
--- ARGV: cap; limit; how long W and L live at most (ms, ms); for each window how many members; the members of all
--- windows; then channels and messages in turn.
+-- ARGV: cap of W; cap of L; limit; how long W and L live at most (ms, ms); for each window how many members; the
+-- members of all windows; then channels and messages in turn.
 -- With a limit, the members of a window are the first ready tasks that the database has. If there are as many as that,
 -- nothing is known of those after them.
-local cap, limit, w_life, l_life = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local cap, l_cap, limit, w_life, l_life = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local windows = #KEYS / 4
 
 local function add(key, members)
@@ -19,18 +19,18 @@ local function add(key, members)
     end
 end
 
-local at = 4 + windows
+local at = 5 + windows
 for w = 1, windows do
     local W, E, R, L = unpack(KEYS, 4 * w - 3, 4 * w)
     local edge = redis.call('GET', E)
     local all, within = {}, {}
-    for i = at + 1, at + ARGV[4 + w] do
+    for i = at + 1, at + ARGV[5 + w] do
         all[#all + 1] = ARGV[i]
         if edge and ARGV[i] <= edge then
             within[#within + 1] = ARGV[i]
         end
     end
-    at = at + ARGV[4 + w]
+    at = at + ARGV[5 + w]
     if #within > 0 then
         add(W, within)
         redis.call('PEXPIRE', W, w_life)
@@ -47,7 +47,7 @@ for w = 1, windows do
     if redis.call('EXISTS', R) == 1 then
         -- A refill is under way: its rows may have been read before these tasks were committed.
         add(L, all)
-        redis.call('ZREMRANGEBYRANK', L, cap + 1, -1)
+        redis.call('ZREMRANGEBYRANK', L, l_cap, -1)
         redis.call('PEXPIRE', L, l_life)
     end
 end
