@@ -87,13 +87,13 @@ class Link:
                 self._spoil(spoils)
 
     async def check(self) -> None:
-        """See whether Redis is there.
+        """See whether Redis is there, and can be written: one that is full or read-only is of no use.
 
         Raises:
             Away: it is not.
 
         """
-        await self.call(self.client.ping)
+        await self.call(self._probe)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -132,7 +132,7 @@ class Link:
         metrics.REDIS_AVAILABLE.set(1)
 
     async def _clean(self) -> None:
-        """Delete what is spoiled, and see that Redis can be written: one that is full or read-only is of no use."""
+        """Delete what is spoiled, and see whether Redis is there."""
         # Off the list before it is deleted: what is spoiled meanwhile has to be deleted again.
         is_all, self._all_spoiled = self._all_spoiled, False
         keys: list[str] = []
@@ -143,12 +143,15 @@ class Link:
             while keys := list(islice(self._spoiled, _CHUNK)):
                 self._spoiled.difference_update(keys)
                 await self._bounded(self.client.unlink, *keys)
-            await self._bounded(self.client.set, self.key("probe", ""), b"", None, 1)
+            await self._bounded(self._probe)
         except Exception as error:
             self._all_spoiled |= is_all
             self._spoil(keys)
             self._reason = _told(error)
             raise
+
+    async def _probe(self) -> None:
+        await self.client.set(self.key("probe", ""), b"", px=1)
 
     async def _delete_all(self) -> None:
         cursor = 0

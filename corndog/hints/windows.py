@@ -129,6 +129,16 @@ class Windows:
         if keys := self._keys(windows, "W", "E", "R", "L"):
             await self._link.call(lambda: self._link.client.unlink(*keys), spoils=keys)
 
+    async def take_turn(self, task: str, seconds: float) -> bool:
+        """Be the one of all servers that does something, for so long; False: another is."""
+        key = self._link.key("turn", task)
+        return bool(await self._link.call(lambda: self._link.client.set(key, b"", px=_ms_of(seconds), nx=True)))
+
+    async def keep_turn(self, task: str, seconds: float) -> None:
+        """Have nobody do it for so long."""
+        key = self._link.key("turn", task)
+        await self._link.call(lambda: self._link.client.set(key, b"", px=_ms_of(seconds)))
+
     async def peek(self, windows: Sequence[Window]) -> list[int | None]:
         """Look how many tasks each window holds; None where that is not known."""
         keys = self._keys(windows, "W", "E")
@@ -160,4 +170,8 @@ def _flat(groups: Iterable[Sequence[str]]) -> list[int | str]:
 
 
 def _ms(duration: timedelta) -> int:
-    return int(duration.total_seconds() * 1000)
+    return _ms_of(duration.total_seconds())
+
+
+def _ms_of(seconds: float) -> int:
+    return max(1, round(seconds * 1000))

@@ -5,5 +5,5 @@ from corndog.service.refills import Refills
 
 
 def reconcile(refills: Refills, interval: float) -> Loop:
-    """Reconcile every `interval` seconds."""
-    return Loop(name="reconcile", interval=interval, run=refills.reconcile)
+    """Reconcile every `interval` seconds; the servers agree among themselves on who does."""
+    return Loop(name="reconcile", interval=interval, run=lambda: refills.reconcile(interval), by_leader=False)

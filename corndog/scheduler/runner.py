@@ -45,7 +45,7 @@ async def running(loops: Sequence[Loop], leader: Leader) -> AsyncIterator[None]:
     )
     for loop in loops:
         scheduler.add_job(
-            tracked(_guarded(loop.name, _while_leading(leader, loop))),
+            tracked(_guarded(loop.name, _if_due_here(leader, loop))),
             IntervalTrigger(seconds=loop.interval),
             max_instances=1,
             coalesce=True,
@@ -63,9 +63,9 @@ async def running(loops: Sequence[Loop], leader: Leader) -> AsyncIterator[None]:
         await _guarded("resignation", leader.resign)()
 
 
-def _while_leading(leader: Leader, loop: Loop) -> Callable[[], Awaitable[None]]:
+def _if_due_here(leader: Leader, loop: Loop) -> Callable[[], Awaitable[None]]:
     async def run() -> None:
-        if leader.leads:
+        if leader.leads or not loop.by_leader:
             await loop.run()
 
     return run

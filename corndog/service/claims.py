@@ -43,5 +43,5 @@ class Claims:
                     break
                 await poll.nudged(left)
                 if not poll.is_over:
-                    woken = self._polls.line_up(poll)
+                    woken = poll.rearm()
         return []

@@ -1,8 +1,8 @@
 """Long polls: the claims that wait, and who of them is woken.
 
-A poll is one waiting claim; it stands in line at each window that it looks at. When n tasks become ready, the n polls
-that have waited longest are woken, and look. A poll that is woken and does not look, since its client has gone or it
-has got a task already, passes the wake-up on.
+A poll is one waiting claim; it stands in line at each window that it looks at, and keeps its place until it is
+answered. When n tasks become ready, the n polls that have waited longest are woken, and look. A poll that is woken and
+does not look, since its client has gone or it has got a task already, passes the wake-up on.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class Poll:
             pass
 
     def rearm(self) -> WakeUp | None:
-        """Wait for the next wake-up, and answer the last one."""
+        """Get ready for the next wake-up, before a look: what becomes ready meanwhile is heard of. Answers the last."""
         woken, self.woken = self.woken, None
         if not self.is_over:
             self._nudge.clear()
@@ -98,51 +98,40 @@ class Polls:
         if self._is_closed:
             poll.end()
         self._all.add(poll)
-        self.line_up(poll)
-        try:
-            yield poll
-        finally:
-            self._all.discard(poll)
-            self._leave(poll)
-            if poll.woken:
-                self.wake(poll.woken.window, 1, "passed on", leads=poll.woken.leads)
-
-    def line_up(self, poll: Poll) -> WakeUp | None:
-        """Stand in line (again), before a look: what becomes ready during the look is heard of. Tells what woke it."""
-        woken = poll.rearm()
-        for window in poll.windows:
+        for window in windows:
             if window not in self._lines:
                 self._lines[window] = {}
                 self.has_new_windows.set()
             self._lines[window][poll] = None
-        return woken
+        try:
+            yield poll
+        finally:
+            self._all.discard(poll)
+            for window in windows:
+                del self._lines[window][poll]
+                if not self._lines[window]:
+                    del self._lines[window]
+            if poll.woken:
+                self.wake(poll.woken.window, 1, "passed on", leads=poll.woken.leads)
 
     def waited_for(self) -> list[Window]:
         """List the windows in which polls wait."""
         return list(self._lines)
 
-    def number_at(self, window: Window) -> int:
-        """Tell how many polls wait in a window."""
-        return len(self._lines.get(window, ()))
+    def first(self, window: Window, number: int) -> list[Poll]:
+        """Give the polls that have waited longest in a window, of those that have not been woken already."""
+        return list(islice((poll for poll in self._lines.get(window, ()) if not poll.woken), number))
 
     def wake(self, window: Window, number: int, source: str, *, leads: bool = False) -> None:
         """Wake the polls that have waited longest in a window."""
-        first = list(islice(self._lines.get(window, ()), number))
-        for poll in first:
-            self._leave(poll)
+        woken = self.first(window, number)
+        for poll in woken:
             poll.wake(WakeUp(window, leads))
-        if first:
-            metrics.WAKE_UPS.labels(source).inc(len(first))
+        if woken:
+            metrics.WAKE_UPS.labels(source).inc(len(woken))
 
     def close(self) -> None:
         """Answer all polls now, and those that are yet to come at once."""
         self._is_closed = True
         for poll in self._all:
             poll.end()
-
-    def _leave(self, poll: Poll) -> None:
-        for window in poll.windows:
-            if line := self._lines.get(window):
-                line.pop(poll, None)
-                if not line:
-                    del self._lines[window]

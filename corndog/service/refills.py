@@ -21,6 +21,10 @@ _ROWS = 20_000
 
 _GROUP = _ROWS // HEAD
 _READ_SECONDS = 0.8 * REFILL_LIFE.total_seconds()
+RECONCILE = "reconcile"
+_SLACK = 0.9
+"""The part of an interval after which the next server may reconcile: their clocks tick as they like."""
+
 _REST = 4
 """How many times as long as it took reconciling rests: it may cost a fifth of one connection's time at most."""
 
@@ -32,7 +36,6 @@ class Refills:
         self._database = database
         self._windows = windows
         self._under_way: dict[Window, asyncio.Task[bool]] = {}
-        self._rests_until = 0.0
 
     async def refill(self, windows: Sequence[Window]) -> bool:
         """Fill these windows; False if another process is at one of them, and it is worth a short wait.
@@ -55,24 +58,26 @@ class Refills:
         await self._windows.forget(windows)
         return await self.refill(windows)
 
-    async def reconcile(self) -> int:
-        """Offer the head of every window that has ready tasks in the database; tells how many windows.
+    async def reconcile(self, interval: float) -> int:
+        """Offer the head of every window that has ready tasks in the database, unless a server did in the interval.
 
-        It heals what was lost between a commit and the offer, or between a take and the claim.
+        It heals what was lost between a commit and the offer, or between a take and the claim. Tells how many windows.
         """
-        if monotonic() < self._rests_until:
-            return 0
         began = monotonic()
         total = 0
         after: Window | None = None
         with suppress(Away):
+            # Whoever comes first: one that leads may be without Redis, or dead.
+            if not await self._windows.take_turn(RECONCILE, _SLACK * interval):
+                return 0
             while windows := await self._ready_after(after):
                 limit = min(HEAD, self._windows.size)
                 heads = await self._heads([Begun(window, None) for window in windows], limit)
                 await self._windows.offer(heads, heads_of=limit)
                 metrics.REFILLS.labels("reconcile").inc(len(windows))
                 total, after = total + len(windows), windows[-1]
-        self._rests_until = monotonic() + _REST * (monotonic() - began)
+            if (rest := _REST * (monotonic() - began)) > interval:
+                await self._windows.keep_turn(RECONCILE, rest)
         return total
 
     async def _ready_after(self, after: Window | None) -> list[Window]:

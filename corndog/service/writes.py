@@ -71,7 +71,7 @@ class Writes:
             return
         messages: list[str | bytes] = []
         for window, number in numbers.items():
-            if (left := number - self._polls.number_at(window)) > 0:
+            if (left := number - len(self._polls.first(window, number))) > 0:
                 messages += hints.wakeups.message(window, left)
         with suppress(Away):
             await hints.windows.offer([task.candidate for task in ready], messages)
