@@ -63,6 +63,6 @@ async def _statements(connection: Any) -> int:  # noqa: ANN401
     """Count what all sessions of the server have sent so far: each statement is a transaction of its own."""
     await connection.execute("SELECT pg_stat_clear_snapshot()")
     sent: int = await connection.fetchval(
-        "SELECT coalesce(sum(xact_commit + xact_rollback), 0) FROM pg_stat_database WHERE datname = current_database()"
+        "SELECT sum(xact_commit + xact_rollback)::int8 FROM pg_stat_database WHERE datname = current_database()"
     )
     return sent

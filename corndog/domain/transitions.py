@@ -21,6 +21,7 @@ from corndog.domain.task import (
     Outcome,
     Phase,
     Run,
+    Standing,
     Task,
 )
 
@@ -150,6 +151,22 @@ def release(task: Task, delay: timedelta | None, now: datetime) -> Task:
     assert task.phase is Phase.HELD
     home = _ready(task, task.home_state, task.home_target, now)
     return _park(home, SCHEDULED_SUFFIX, now + delay, now) if delay else home
+
+
+def standing(task: Task | None, delivery: int) -> Standing:
+    """Tell how a delivery of a task stands, which may be unknown."""
+    if task is not None and task.delivery == delivery:
+        if task.phase is Phase.HELD:
+            return Standing.HELD
+        if task.phase is Phase.CANCELED:
+            return Standing.CANCELED
+    return Standing.LOST
+
+
+def extend(task: Task, now: datetime) -> Task:
+    """Extend a hold by a heartbeat: its deadline becomes now and its clock's length. Nothing else is written."""
+    assert task.phase is Phase.HELD
+    return msgspec.structs.replace(task, due_time=_due(now, task.timeout))
 
 
 def is_timed_out(task: Task, at_time: datetime, began: datetime, queue: str | None = None) -> bool:

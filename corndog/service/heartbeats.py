@@ -7,7 +7,8 @@ from time import monotonic
 from uuid import UUID
 
 from corndog.domain.listing import Include
-from corndog.domain.task import Beat, Hold, Phase, Standing
+from corndog.domain.task import Beat, Hold, Standing
+from corndog.domain.transitions import standing
 from corndog.hints.leases import LIFE_MAX, Lease, Leases
 from corndog.hints.link import Away
 from corndog.observability import metrics
@@ -70,13 +71,11 @@ class Heartbeats:
         """Tell whether a task that is held no more was canceled, or is lost otherwise."""
         holds = list(holds)
         found = await self._database.run(lambda connection: get(connection, [hold.id for hold in holds], Include()))
-
-        def standing(hold: Hold) -> Standing:
-            entry = found.get(hold.id)
-            is_canceled = entry and entry.task.phase is Phase.CANCELED and entry.task.delivery == hold.delivery
-            return Standing.CANCELED if is_canceled else Standing.LOST
-
-        return {hold: Beat(id=hold.id, delivery=hold.delivery, standing=standing(hold)) for hold in holds}
+        tasks = {task_id: entry.task for task_id, entry in found.items()}
+        return {
+            hold: Beat(id=hold.id, delivery=hold.delivery, standing=standing(tasks.get(hold.id), hold.delivery))
+            for hold in holds
+        }
 
 
 def _held(hold: Hold, lease: Lease) -> Beat:

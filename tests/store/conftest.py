@@ -4,21 +4,31 @@
 """
 
 from collections.abc import AsyncIterator
+from uuid import uuid4
 
 import pytest
 
+from corndog.hints.hints import Hints
 from corndog.store.engine import Database
 from tests.store.engines import ENGINES, cockroach_database, empty
 from tests.store.house import STRATEGIES, House
 
 
 @pytest.fixture
-def house(database: Database) -> House:
+async def hints(accelerator_url: str) -> AsyncIterator[Hints]:
+    """Give hints that nobody else uses, in windows so small that their edges matter."""
+    hints = Hints(accelerator_url, prefix=f"test-{uuid4().hex}", timeout=30, window_size=3)
+    yield hints
+    await hints.link.close()
+
+
+@pytest.fixture
+def house(database: Database, hints: Hints) -> House:
     """Give the use cases on an empty database, at each isolation level."""
-    return House(database)
+    return House(database, hints=hints)
 
 
-@pytest.fixture(params=list(STRATEGIES))
+@pytest.fixture(params=STRATEGIES)
 def strategy(request: pytest.FixtureRequest) -> str:
     """Name each way of finding tasks to claim."""
     name: str = request.param
@@ -45,6 +55,6 @@ async def any_database(request: pytest.FixtureRequest, any_url: str) -> AsyncIte
 
 
 @pytest.fixture
-def any_house(any_database: Database) -> House:
+def any_house(any_database: Database, hints: Hints) -> House:
     """Give the use cases on an empty database on each engine, at each isolation level."""
-    return House(any_database)
+    return House(any_database, hints=hints)

@@ -93,7 +93,9 @@ class Driver(RuleBasedStateMachine):
         assert told(refusal) == told(expected)
         return answer
 
-    def write(self, task_id: UUID, judge: Callable[[], bool], work: Awaitable[Written]) -> Written | None:
+    def write(
+        self, task_id: UUID, judge: Callable[[], bool], work: Awaitable[Written], next_ids: Sequence[UUID] = ()
+    ) -> Written | None:
         """Write a task; None if it is refused, or answered from history, as it should be."""
         is_repeat = False
 
@@ -104,6 +106,5 @@ class Driver(RuleBasedStateMachine):
         written = self.answer(self.refusal_of(note), work)
         if not is_repeat:
             return written
-        _, _, next_ids = self.model.ends.get(task_id, (None, None, ()))
         assert written == Written(task=self.model.tasks[task_id], next_task_ids=next_ids, replayed=True)
         return None

@@ -13,6 +13,7 @@ from corndog.hints.hints import Hints
 from corndog.service.claims import Claims
 from corndog.service.clocks import Clocks
 from corndog.service.finding import ByHeads, ByHints, Find, HandOut, Scan
+from corndog.service.heartbeats import Heartbeats
 from corndog.service.ids import NewId, id_maker
 from corndog.service.polls import Polls
 from corndog.service.reading import Reading
@@ -23,7 +24,10 @@ from corndog.store import schema
 from corndog.store.engine import Database
 
 DEFAULT_TIMEOUT = timedelta(seconds=300)
-STRATEGIES: Mapping[str, Callable[[HandOut], Find]] = {"scan": Scan, "by_heads": ByHeads}
+SEARCHES: Mapping[str, Callable[[HandOut], Find]] = {"scan": Scan, "by_heads": ByHeads}
+STRATEGIES = [*SEARCHES, "by_hints"]
+"""The ways to find tasks; the last needs hints."""
+
 TABLES = ("tasks", "archived_tasks", "payloads", "results", "task_runs")
 HOUR = timedelta(hours=1)
 MICROSECOND = timedelta(microseconds=1)
@@ -40,11 +44,13 @@ class House:
         self.writes = Writes(database, self.polls, hints)
         self.tasks = Tasks(database, self.writes, new_id)
         hand_out = HandOut(database, new_id, DEFAULT_TIMEOUT)
-        finds = {name: make(hand_out) for name, make in STRATEGIES.items()}
+        finds = {name: make(hand_out) for name, make in SEARCHES.items()}
         if hints:
             self.refills = Refills(database, hints.windows)
             finds["by_hints"] = ByHints(hand_out, hints.windows, self.refills, finds["scan"])
         self.claims = {name: Claims(find, self.tasks, self.polls) for name, find in finds.items()}
+        self.hints = hints
+        self.heartbeats = Heartbeats(database, hints.leases if hints else None)
         self.clocks = Clocks(database, self.writes)
         self.reading = Reading(database)
 

@@ -112,6 +112,9 @@ class Model:
         self.tasks[task_id] = transitions.end(self.tasks[task_id], Phase.CANCELED, now)
         self.ends[task_id] = (Outcome.CANCELED, None, ())
 
+    def extend(self, task_id: UUID, now: datetime) -> None:
+        self.tasks[task_id] = transitions.extend(self.tasks[task_id], now)
+
     def timed_out(self, at_time: datetime, began: datetime, queue: str | None) -> list[UUID]:
         return [task.id for task in self.tasks.values() if transitions.is_timed_out(task, at_time, began, queue)]
 

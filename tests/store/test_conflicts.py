@@ -7,6 +7,7 @@ import pytest
 from corndog.domain.errors import Code, Conflict, Unavailable
 from corndog.domain.listing import Filter, Include, Place
 from corndog.domain.task import Match, Phase
+from corndog.hints.hints import Hints
 from corndog.store.engine import Database
 from tests.faults import ConflictingDatabase
 from tests.store.house import TEXT, House, held_match, unheld_match
@@ -59,10 +60,10 @@ async def test_refusals_are_the_same(database: Database, empty_database_url: str
 
 
 async def test_a_crowd_with_a_fifth_of_all_statements_failing(
-    database: Database, empty_database_url: str, strategy: str
+    database: Database, empty_database_url: str, hints: Hints, strategy: str
 ) -> None:
     store = ConflictingDatabase(empty_database_url, seed=strategy, isolation=database.isolation, pool_size=16)
-    house = House(store)
+    house = House(store, hints=hints)
     deliveries: list[tuple[object, int]] = []
 
     async def work(name: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeAlias
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import msgspec
 import pytest
@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, MultipleResults, initialize, multiple, rule
 from hypothesis.stateful import run_state_machine_as_test as run_machine
 
-from corndog.domain import checks, replays
+from corndog.domain import checks, replays, transitions
 from corndog.domain.listing import Entry, Filter, Include, Place
-from corndog.domain.task import Change, Claim, Content, Match, NewTask, Phase
+from corndog.domain.task import Change, Claim, Content, Hold, Match, NewTask, Phase, Standing
+from corndog.hints.hints import Hints
 from corndog.service.tasks import Written
 from corndog.store.engine import Database, Isolation
 from tests.store.commands import (
@@ -39,6 +40,7 @@ from tests.store.commands import (
 )
 from tests.store.driver import Driver
 from tests.store.house import MICROSECOND, STRATEGIES, TABLES, House
+from tests.store.model import match_for
 
 Send: TypeAlias = Callable[[], Sequence[UUID]]
 """A write as it was sent; gives the ids of tasks that came of it."""
@@ -62,6 +64,9 @@ class Machine(Driver):
     def begin(self, asked: list[NewTask]) -> MultipleResults[UUID]:
         for table in TABLES:
             self.run(self.house.rows(f"DELETE FROM {table}"))
+        assert self.house.hints
+        self.run(forget_all(self.house.hints))
+        self.beaten = [Hold(UNKNOWN, 1)]
         return self.submit(asked=asked)
 
     # Commands that name no task ----------------------------------------------
@@ -77,7 +82,7 @@ class Machine(Driver):
         assert submitted == [self.model.tasks[task_id] for task_id in ids]
         return multiple(*ids)
 
-    @rule(claim=claims, strategy=st.sampled_from(list(STRATEGIES)))
+    @rule(claim=claims, strategy=st.sampled_from(STRATEGIES))
     def claim(self, claim: Claim, strategy: str) -> None:
         expected = self.model.next(claim)
         entries = self.run(self.house.claims[strategy].claim(claim))
@@ -86,7 +91,7 @@ class Machine(Driver):
             self.model.claim(entry.task.id, claim, entry.task.update_time)
             assert entry == self.model.entry(entry.task.id)
 
-    @rule(task_id=tasks, claim=claims, strategy=st.sampled_from(list(STRATEGIES)))
+    @rule(task_id=tasks, claim=claims, strategy=st.sampled_from(STRATEGIES))
     def claim_one_like(self, task_id: UUID, claim: Claim, strategy: str) -> None:
         task = self.model.tasks[self.nearest(task_id, Phase.READY)]
         like = msgspec.structs.replace(claim, queues=(task.queue, "elsewhere"), current_state=task.current_state)
@@ -199,7 +204,8 @@ class Machine(Driver):
             checks.check_match(self.model.known(task_id), match, parked_too=True)
             return False
 
-        written = self.write(task_id, judge, self.house.tasks.complete(task_id, match, result, asked))
+        _, _, submitted = self.model.ends.get(task_id, (None, None, ()))
+        written = self.write(task_id, judge, self.house.tasks.complete(task_id, match, result, asked), submitted)
         if written is None:
             return ()
         next_ids = written.next_task_ids
@@ -226,6 +232,32 @@ class Machine(Driver):
         if written := self.write(task_id, judge, self.house.tasks.cancel(task_id, match)):
             self.model.cancel(task_id, written.task.update_time)
             assert written == Written(task=self.model.tasks[task_id])
+
+    @rule(task_id=tasks, aim=st.sampled_from(["right", "right", "old", "new"]))
+    def heartbeat(self, task_id: UUID, aim: str) -> None:
+        """Send a heartbeat for one more delivery, and for those that it was sent for before."""
+        task = self.model.tasks[self.nearest(task_id, Phase.HELD)]
+        self.beaten.append(Hold(task.id, match_for(task, aim, "none", "none").delivery or 1))
+        self.heartbeat_again()
+
+    @rule()
+    def heartbeat_again(self) -> None:
+        before = self.now()
+        answered = self.run(self.house.heartbeats.beat(self.beaten))
+        after = self.now()
+        assert [(beat.id, beat.delivery) for beat in answered] == [(hold.id, hold.delivery) for hold in self.beaten]
+        for beat in answered:
+            task = self.model.tasks.get(beat.id)
+            assert beat.standing is transitions.standing(task, beat.delivery)
+            if task is None or beat.standing is not Standing.HELD or task.timeout is None:
+                assert beat.lease_expires is None
+            elif beat.lease_expires != task.due_time:
+                assert beat.lease_expires
+                now = beat.lease_expires - task.timeout
+                assert before <= now <= after
+                self.model.extend(beat.id, now)
+        for hold in set(self.beaten) - {Hold(UNKNOWN, 1)}:
+            assert self.run(self.house.reading.get(hold.id, Include())).task == self.model.tasks[hold.id]
 
     @rule(target=tasks, send=requests)
     def repeat(self, send: Send) -> MultipleResults[UUID]:
@@ -277,16 +309,24 @@ class Machine(Driver):
         assert self.run(self.house.reading.counts(queue)) == self.model.counts(queue)
 
 
+async def forget_all(hints: Hints) -> None:
+    keys = [key async for key in hints.link.client.scan_iter(f"{hints.link.key('', '')[:-2]}*")]
+    if keys:
+        await hints.link.client.unlink(*keys)
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("isolation", ["read committed", "serializable"])
-def test_the_rules_and_the_store_agree(empty_database_url: str, isolation: Isolation) -> None:
+def test_the_rules_and_the_store_agree(empty_database_url: str, accelerator_url: str, isolation: Isolation) -> None:
     loop = asyncio.new_event_loop()
     database = Database(empty_database_url, isolation=isolation, pool_size=1)
+    hints = Hints(accelerator_url, prefix=f"test-{uuid4().hex}", timeout=30, window_size=3)
     try:
         run_machine(
-            lambda: Machine(loop, House(database)),  # type: ignore[arg-type]  # any maker of machines will do
+            lambda: Machine(loop, House(database, hints=hints)),  # type: ignore[arg-type]  # any maker will do
             settings=settings(settings.default, max_examples=100, stateful_step_count=50),
         )
     finally:
+        loop.run_until_complete(hints.link.close())
         loop.run_until_complete(database.close())
         loop.close()

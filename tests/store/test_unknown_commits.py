@@ -9,6 +9,7 @@ import pytest
 
 from corndog.domain.errors import Code, Conflict, Unavailable
 from corndog.domain.task import Change, Match, Phase
+from corndog.hints.hints import Hints
 from corndog.store.engine import Database
 from tests.faults import Death, DyingDatabase
 from tests.store.house import TEXT, House, held_match, unheld_match
@@ -19,14 +20,14 @@ Unlucky: TypeAlias = Callable[[Callable[[], Awaitable[object]]], AbstractAsyncCo
 
 
 @pytest.fixture
-def unlucky(database: Database, empty_database_url: str) -> Unlucky:
+def unlucky(database: Database, empty_database_url: str, hints: Hints) -> Unlucky:
     """Give the use cases on a database that loses its first answer, while others do something."""
 
     @asynccontextmanager
     async def make(meanwhile: Callable[[], Awaitable[object]]) -> AsyncIterator[House]:
         dying = DyingDatabase(empty_database_url, Death.AFTER, meanwhile=meanwhile, isolation=database.isolation)
         try:
-            yield House(dying)
+            yield House(dying, hints=hints)
             assert dying.has_died
         finally:
             await dying.close()
