@@ -12,13 +12,13 @@ async def measure(site: Site) -> AsyncIterator[Measure]:
     async with site.database() as (url, _), site.server(url) as server:
         await rate(server.port, submits(CONNECTIONS * 4))
         rounds = [await _round(server.port, site.scaled(TASKS)) for _ in range(ROUNDS)]
-        for name in rounds[0]:
-            best = max(rounds, key=lambda figures: figures[name] / figures["empty"])
+        best = {name: max(figures[name] for figures in rounds) for name in rounds[0]}
+        for name, value in best.items():
             yield Measure(
-                name=f"single-{name}" if name != "empty" else name,
-                value=best[name],
+                name=name if name == "empty" else f"single-{name}",
+                value=value,
                 unit="calls/s",
-                ratio=best[name] / best["empty"],
+                ratio=value / best["empty"],
                 of="an empty handler",
             )
 

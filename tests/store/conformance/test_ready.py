@@ -18,10 +18,13 @@ async def test_windows_are_listed_page_by_page(bench: Bench) -> None:
     await bench.put_one(queue="parked", delay=HOUR)
     await bench.put_held(queue="held")
 
-    listed: list[Window] = []
-    while page := await bench.do(lambda c: store.ready_windows(c, listed[-1] if listed else None, 3)):
-        assert len(page) <= 3
-        listed += page
+    async def page(after: Window | None) -> list[Window]:
+        return await bench.do(lambda c: store.ready_windows(c, after, 3))
+
+    listed = await page(None)
+    while following := await page(listed[-1]):
+        assert len(following) <= 3
+        listed += following
 
     assert sorted(listed) == sorted(expected)
     assert len(listed) == len(expected)
