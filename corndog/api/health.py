@@ -58,7 +58,7 @@ async def get_readiness(request: AnyRequest) -> Response[bytes]:
             checks[name] = "ok"
         except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the server does without
             checks[name] = "unavailable"
-            warnings.append(f"{name} is not used now ({error}): everything works, but slower")
+            warnings.append(f"{name} is not used now ({error}): calls do without it, more slowly")
             status = "degraded" if status == "ok" else status
     code = HTTPStatus.SERVICE_UNAVAILABLE if status == "unavailable" else HTTPStatus.OK
     return answer(media_of_answer(request), answers.Health(status, checks, warnings), code)

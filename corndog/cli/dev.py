@@ -140,6 +140,8 @@ def _announce(servers: embedded.Servers, address: Address, *, as_json: bool) -> 
 def _watch(server: subprocess.Popen[bytes], servers: embedded.Servers) -> None:
     """Wait for a signal, which raises KeyboardInterrupt; anything that ends by itself is a failure."""
     while server.poll() is None:
+        if servers.revive():
+            warn("Valkey had ended, and runs again; nothing is lost")
         if ended := servers.ended():
             raise Failed(f"{ended} has ended by itself; its log is in {servers.data_dir}")
         with suppress(subprocess.TimeoutExpired):

@@ -122,9 +122,11 @@ def _examine_redis(url: str) -> Check:
     try:
         with redis.Redis.from_url(url, socket_timeout=PATIENCE, retry=Retry(NoBackoff(), retries=0)) as client:
             policy = client.info("memory").get("maxmemory_policy", NO_EVICTION)
-    except (redis.RedisError, OSError, ValueError) as error:
+    except ValueError as error:
+        return Check("redis", "fail", f"CORNDOG_REDIS_URL is not Redis's URL: {error}", "correct CORNDOG_REDIS_URL")
+    except (redis.RedisError, OSError) as error:
         advice = "everything works, but slower: start it, or correct CORNDOG_REDIS_URL"
-        return Check("redis", "fail", f"does not answer: {error}", advice)
+        return Check("redis", "warn", f"does not answer: {error}", advice)
     if policy != NO_EVICTION:
         advice = "use `maxmemory-policy noeviction`: an evicted key can hide ready tasks until windows are reconciled"
         return Check("redis", "warn", f"answers, and may evict keys ({policy})", advice)

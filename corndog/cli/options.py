@@ -40,7 +40,9 @@ Target = Annotated[
     str | None, typer.Option(help="State that a claim or a timeout leads to; else the state + `-working`.")
 ]
 Seconds = typer.Option(parser=seconds, metavar="SECONDS")
-Waiting = typer.Option(parser=seconds, metavar="SECONDS", help="Wait for the first task so long, if none is ready.")
+Waiting = typer.Option(
+    parser=seconds, metavar="SECONDS", help="Wait for the first task so long, at most 60, if none is ready."
+)
 Time = typer.Option(metavar="RFC3339")
 Json = typer.Option(parser=json_value, metavar="JSON")
 Payload = Annotated[msgspec.Raw | None, Json]

@@ -17,7 +17,7 @@ lock. So what a killed run left behind is found and ended in the same way as wha
 import os
 import subprocess
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +43,8 @@ class Servers:
     redis_url: str
     data_dir: Path
     processes: Mapping[str, subprocess.Popen[bytes]]
+    revive: Callable[[], bool]
+    """Starts Valkey again if it has ended, and tells whether it had; PostgreSQL is not started again."""
 
     def ended(self) -> str | None:
         """Name a server that has ended by itself, if one has."""
@@ -79,4 +81,11 @@ def start(data_dir: Path, postgres_settings: Mapping[str, str] | None = None) ->
             database.name: stack.enter_context(postgres.running(database, sockets, postgres_settings or {})),
             accelerator.name: stack.enter_context(valkey.running(accelerator, sockets)),
         }
-        yield Servers(postgres.url(sockets), valkey.url(sockets), data_dir, processes)
+
+        def revive() -> bool:
+            if processes[accelerator.name].poll() is None:
+                return False
+            processes[accelerator.name] = stack.enter_context(valkey.running(accelerator, sockets))
+            return True
+
+        yield Servers(postgres.url(sockets), valkey.url(sockets), data_dir, processes, revive)

@@ -74,6 +74,20 @@ def test_it_times_tasks_out_and_releases_delayed_ones(data_dir: Path) -> None:
         assert command.interrupt() == 0
 
 
+def test_it_starts_valkey_again(data_dir: Path) -> None:
+    """Redis may vanish at any moment: whoever tries that out must not lose everything else."""
+    with dev(data_dir) as (command, where):
+        task_id = submit(where["url"])
+        [valkey] = [process for process in command.family() if process.name() == "valkey-server"]
+        valkey.kill()
+        wait_until(lambda: not valkey.is_running() or valkey.status() == psutil.STATUS_ZOMBIE)
+        wait_until(lambda: "valkey-server" in names(alive(command.family())))
+        wait_until(lambda: httpx.get(f"{where['url']}/readyz").json()["status"] == "ok")
+        [task] = httpx.post(f"{where['url']}/v1/tasks/next", json={}).json()["tasks"]
+        assert task["id"] == task_id
+        assert command.interrupt() == 0
+
+
 def test_in_a_terminal(data_dir: Path) -> None:
     """Ctrl-C is typed; what is printed can be tried by hand."""
     screen, terminal = pty.openpty()
