@@ -2,7 +2,7 @@
 
 import asyncpg
 from alembic.util import CommandError
-from redis.asyncio.connection import parse_url
+from redis.asyncio import ConnectionPool
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
@@ -55,8 +55,8 @@ def require_redis_url(url: str) -> None:
     """
     try:
         if url:
-            parse_url(url)
-    except ValueError as error:
+            ConnectionPool.from_url(url).make_connection()
+    except (ValueError, TypeError) as error:
         raise Failed(f"CORNDOG_REDIS_URL is not Redis's URL: {error}") from None
 
 

@@ -16,6 +16,10 @@ from corndog.hints.link import Link
 LIFE_MAX = timedelta(seconds=30)
 """How long a heartbeat is answered without the database at most."""
 
+_DROP_LIFE = timedelta(seconds=5)
+"""How long a lease that was dropped can't be kept: longer than a heartbeat takes from its commit to its key."""
+
+_NOTHING = b""
 _LIFE_MIN = timedelta(milliseconds=10)
 
 
@@ -28,6 +32,13 @@ class Lease(msgspec.Struct, frozen=True, array_like=True):
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Lease).decode
+
+
+def _read(value: bytes | str | None) -> Lease | None:
+    try:
+        return _decode(value) if isinstance(value, bytes) else None
+    except msgspec.DecodeError:
+        return None
 
 
 class Leases:
@@ -47,25 +58,36 @@ class Leases:
             return []
         keys = self._keys(ids)
         values = await self._link.call(lambda: self._link.client.mget(keys))
-        return [_decode(value) if isinstance(value, bytes) else None for value in values]
+        return [_read(value) for value in values]
 
     async def keep(self, leases: Mapping[UUID, Lease], lives: Mapping[UUID, timedelta]) -> None:
-        """Write leases down, each for a time of its own, and at most `LIFE_MAX`; not worth it: not at all."""
+        """Write leases down, each for a time of its own, and at most `LIFE_MAX`; not worth it: not at all.
+
+        One that was dropped just now is not: whoever did may have been told of what came after.
+        """
 
         async def write() -> None:
             pipeline = self._link.client.pipeline(transaction=False)
             for task_id, lease in leases.items():
                 life = min(lives[task_id], LIFE_MAX)
                 if life >= _LIFE_MIN:
-                    pipeline.set(self._key(task_id), _encode(lease), px=life)
+                    pipeline.set(self._key(task_id), _encode(lease), px=life, nx=True)
             await pipeline.execute()
 
         await self._link.call(write, spoils=self._keys(leases))
 
     async def drop(self, ids: Iterable[UUID]) -> None:
-        """Forget what is known of tasks."""
-        if keys := self._keys(ids):
-            await self._link.call(lambda: self._link.client.unlink(*keys), spoils=keys)
+        """Forget what is known of tasks, and for a while what those say who knew it before."""
+        if not (keys := self._keys(ids)):
+            return
+
+        async def write() -> None:
+            pipeline = self._link.client.pipeline(transaction=False)
+            for key in keys:
+                pipeline.set(key, _NOTHING, px=_DROP_LIFE)
+            await pipeline.execute()
+
+        await self._link.call(write, spoils=keys)
 
     def _keys(self, ids: Iterable[UUID]) -> list[str]:
         return [self._key(task_id) for task_id in ids]

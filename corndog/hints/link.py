@@ -8,9 +8,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
 from itertools import islice
+from time import monotonic
 from typing import Final, TypeVar
 
-from redis.asyncio import Redis
+from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
@@ -26,8 +27,12 @@ FAILURES: Final = (RedisError, OSError, TimeoutError)
 """Everything by which a call to Redis can fail."""
 
 _CONNECTIONS = 64
+_NO_LIMIT = 2**31
 _FIRST_WAIT = 0.05
 _LONGEST_WAIT = 1.0
+_STEADY = 5.0
+"""Seconds that Redis has to serve before it is tried again at once; else it gets a rest first, longer each time."""
+
 _CHUNK = 1000
 _SPOILED_MAX = 50_000
 """How many keys to be deleted are remembered; beyond, all keys are."""
@@ -45,15 +50,24 @@ class Link:
         # A call that failed is not made again: it may have taken what nobody would get then.
         once = Retry(NoBackoff(), retries=0)
         # The time of a whole call is bounded here, so that its parts need no bounds of their own.
-        self.client: Redis = Redis.from_url(
-            url, protocol=2, retry=once, socket_timeout=None, socket_connect_timeout=None
-        )
+        pool = ConnectionPool.from_url(url)
+        pool.max_connections = _NO_LIMIT
+        pool.connection_kwargs |= {
+            "decode_responses": False,
+            "protocol": 2,
+            "retry": once,
+            "socket_timeout": None,
+            "socket_connect_timeout": None,
+        }
+        self.client: Redis = Redis.from_pool(pool)
         self._slots = asyncio.Semaphore(_CONNECTIONS)
         self._prefix = f"{{{prefix}}}:"
         self._reason: str | None = None
         self._spoiled: set[str] = set()
         self._all_spoiled = False
         self._recovery: asyncio.Task[None] | None = None
+        self._rest = 0.0
+        self._back_since = -_STEADY
         metrics.REDIS_AVAILABLE.set(1)
 
     def key(self, kind: str, name: str) -> str:
@@ -114,6 +128,8 @@ class Link:
         if self._reason is None:
             logger.warning("Redis is away: %s", reason)
             metrics.REDIS_AVAILABLE.set(0)
+            is_steady = monotonic() - self._back_since > _STEADY
+            self._rest = 0.0 if is_steady else min(2 * self._rest + _FIRST_WAIT, _STEADY)
             self._recovery = asyncio.create_task(self._recover())
         self._reason = reason
         return reason
@@ -123,11 +139,13 @@ class Link:
             retry=retry_if_exception_type(Exception),
             wait=wait_random_exponential(multiplier=_FIRST_WAIT, max=_LONGEST_WAIT),
         )
+        await asyncio.sleep(self._rest)
         # What other calls spoil while this one cleans up is left for another round.
         while self._reason is not None:
             await retrying(self._clean)
             if not self._spoiled and not self._all_spoiled:
                 self._reason = None
+        self._back_since = monotonic()
         logger.info("Redis is back")
         metrics.REDIS_AVAILABLE.set(1)
 

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncGenerator, Collection
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
@@ -15,7 +16,7 @@ import msgspec
 from redis.asyncio.client import PubSub
 
 from corndog.domain.task import Window
-from corndog.hints.link import FAILURES, Link
+from corndog.hints.link import FAILURES, Away, Link
 
 logger = logging.getLogger(__name__)
 
@@ -79,10 +80,11 @@ class WakeUps:
                     async with asyncio.timeout(self._link.timeout):
                         await pubsub.subscribe(own, *map(self._channel, self._followed))
                     self._pubsub = pubsub
+                    await self.follow(self._wanted)  # what was wanted since
                     async for message in self._received(pubsub):
                         if message.server != self._server:
                             yield Window(message.queue, message.state), message.number
-            except FAILURES as error:
+            except (*FAILURES, Away) as error:
                 logger.debug("no wake-ups from other servers for now: %s", error)
             finally:
                 self._pubsub = None
@@ -95,7 +97,8 @@ class WakeUps:
             if message is not None:
                 is_asked = False
                 if message["type"] == "message":
-                    yield _decode(message["data"])
+                    with suppress(msgspec.DecodeError):  # of another version, or of somebody else
+                        yield _decode(message["data"])
             elif is_asked:
                 raise TimeoutError("the connection is silent")
             else:

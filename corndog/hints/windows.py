@@ -100,7 +100,11 @@ class Windows:
         """Take up to `count` of the first tasks of these windows together."""
         keys = self._keys(windows, "W", "E")
         members, places, lacking = await self._link.call(lambda: self._take(keys, [count]), spoils=keys)
-        candidates = [Candidate(windows[place], _order(member)) for member, place in zip(members, places, strict=True)]
+        candidates = [
+            Candidate(windows[place], _order(member))
+            for member, place in zip(members, places, strict=True)
+            if len(member) == _RANK + _TIME + _ID and member.isdigit()  # whatever else is there is not ours
+        ]
         return Taken(candidates, [windows[place] for place in lacking])
 
     async def begin(self, windows: Sequence[Window], token: str) -> list[Begun]:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -30,7 +30,8 @@ async def running(loops: Sequence[Loop], leader: Leader) -> AsyncIterator[None]:
             task = asyncio.ensure_future(work())
             under_way.add(task)
             task.add_done_callback(under_way.discard)
-            await asyncio.shield(task)
+            with suppress(asyncio.CancelledError):  # late at the end
+                await asyncio.shield(task)
 
         return run
 

@@ -17,6 +17,8 @@ logger = logging.getLogger(__name__)
 _INTERVAL = (1.0, 2.0)
 """Seconds between two looks: at random, so that servers don't look in step."""
 
+_MOMENT = 0.02
+
 _LINGER = 10.0
 """Seconds that a window is still listened to after the last claim that waited there."""
 
@@ -37,12 +39,20 @@ class Lookout:
                 group.create_task(self._listen(self._hints))
 
     async def _listen(self, hints: Hints) -> None:
-        async for window, number in hints.wakeups.messages():
-            self._polls.wake(window, number, "published")
+        while True:
+            try:
+                async for window, number in hints.wakeups.messages():
+                    self._polls.wake(window, number, "published")
+            except Exception:
+                logger.exception("listening to other servers failed; trying again")
+                await asyncio.sleep(_LINGER)
 
     async def _look_again_and_again(self) -> None:
+        due = monotonic()
         while True:
-            is_due = not await self._new_windows(random.uniform(*_INTERVAL))
+            await self._new_windows(due - monotonic())
+            if is_due := monotonic() >= due:
+                due = monotonic() + random.uniform(*_INTERVAL)
             windows = self._polls.waited_for()
             try:
                 if self._hints:
@@ -57,14 +67,13 @@ class Lookout:
             except Exception:
                 logger.exception("looking out for tasks failed; trying again")
 
-    async def _new_windows(self, seconds: float) -> bool:
-        """Wait so long, or until a claim waits where none did before; tells whether one does."""
+    async def _new_windows(self, seconds: float) -> None:
+        """Wait so long, or until claims wait where none did before: all of those that come within a moment."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._polls.has_new_windows.wait()
-        has_new = self._polls.has_new_windows.is_set()
+                await asyncio.sleep(_MOMENT)
         self._polls.has_new_windows.clear()
-        return has_new
 
     async def _follow(self, hints: Hints, windows: Collection[Window]) -> list[Window]:
         """Listen to these windows; answers those that were not listened to before."""

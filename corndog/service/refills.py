@@ -19,6 +19,7 @@ HEAD = 500
 _ROWS = 20_000
 """How many rows are read at once of several windows, more or less."""
 
+_LEAST = 20
 _GROUP = _ROWS // HEAD
 _READ_SECONDS = 0.8 * REFILL_LIFE.total_seconds()
 RECONCILE = "reconcile"
@@ -87,7 +88,7 @@ class Refills:
         token = uuid4().hex
         begun = await self._windows.begin(windows, token)
         if begun:
-            limit = min(self._windows.size, max(_ROWS // len(begun), HEAD))
+            limit = min(self._windows.size, max(_ROWS // len(begun), _LEAST))
             found: dict[Window, list[Order]] = {window: [] for window in windows}
             try:
                 for head in await self._heads(begun, limit):

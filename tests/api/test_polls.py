@@ -537,6 +537,41 @@ async def test_a_poll_finds_by_a_look_what_nobody_has_told(inner_settings: Setti
         assert claimed["id"] == task["id"]
 
 
+async def test_polls_that_come_and_go_keep_nobody_from_looking(inner_settings: Settings, queue: str) -> None:
+    """A poll on a queue where nobody waited has the lookout act at once; the others' turn comes all the same."""
+    settings = replace(inner_settings, redis_url="")
+    async with inside(settings, queue) as server, inside(settings, queue) as apart:
+        poll = asyncio.create_task(server.api.claim(wait=LONG))
+        await server.until_waiting()
+
+        is_over = False
+
+        async def come_and_go() -> None:
+            while not is_over:
+                await server.api.claim(queues=[f"{queue}-busy"], wait=0.1)
+
+        crowd = asyncio.create_task(come_and_go())
+        task = await apart.api.submit()
+        [claimed] = await asyncio.wait_for(poll, LONG / 2)
+        is_over = True
+        await crowd
+        assert claimed["id"] == task["id"]
+
+
+@WITH_REDIS
+async def test_nonsense_on_a_channel_ends_nothing(inner_settings: Settings, queue: str, no_looks: None) -> None:
+    async with inside(inner_settings, queue) as near, inside(inner_settings, queue) as far:
+        poll = asyncio.create_task(near.api.claim(wait=LONG))
+        await near.until_waiting()
+        await near.until_listening(inner_settings.redis_url)
+        with redis.Redis.from_url(inner_settings.redis_url) as client:
+            for channel in client.pubsub_channels(f"*{queue}*"):
+                client.publish(channel, b"\xc1nonsense")
+        task = await far.api.submit()
+        [claimed] = await asyncio.wait_for(poll, LONG / 2)
+        assert claimed["id"] == task["id"]
+
+
 async def test_a_poll_that_was_woken_in_vain_keeps_its_place() -> None:
     polls, window = Polls(), Window("q", "a")
     with polls.joined([window]) as first, polls.joined([window]) as second:

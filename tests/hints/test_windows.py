@@ -367,3 +367,25 @@ async def test_servers_with_windows_of_other_sizes_hide_nothing(link: Link) -> N
     await large.finish("token", dict.fromkeys(begun, ()), 3)
 
     assert await numbers(large) == [1, 2, 3]
+
+
+async def test_what_is_no_member_is_passed_over(windows: Windows, link: Link) -> None:
+    await fill(windows, *places(A, 1, 2))
+    [held] = windows._keys([A], "W")
+    await link.client.zadd(held, {"": 0, "0garbage": 0})
+
+    assert await numbers(windows) == [1, 2]
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 50])
+async def test_many_windows_are_merged(link: Link, count: int) -> None:
+    large = Windows(link, 100)
+    many = [Window(f"q{number}", "a") for number in range(9)]
+    ready = [place(many[number * number % 9], number) for number in range(40)]
+    await fill(large, *ready, of=many)
+
+    taken: list[int] = []
+    while some := await numbers(large, *many, count=count):
+        assert len(some) <= count
+        taken += some
+    assert taken == list(range(40))
