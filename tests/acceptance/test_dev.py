@@ -153,7 +153,7 @@ def test_ctrl_c_while_starting_leaves_nothing_behind(data_dir: Path, part: str) 
     assert programs_in(data_dir) == []
 
 
-@pytest.mark.parametrize("part", ["postgres", "valkey-server", "serve", "worker"])
+@pytest.mark.parametrize("part", ["postgres", "serve", "worker"])
 def test_it_ends_if_a_part_ends(data_dir: Path, part: str) -> None:
     # Without its database the server tries for this long to say goodbye to it.
     with dev(data_dir, CORNDOG_RETRY_DEADLINE="1") as (command, _):
