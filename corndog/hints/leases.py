@@ -1,7 +1,7 @@
 """Leases: which deliveries are known to hold their tasks for a while yet; so a heartbeat need not ask the database.
 
 A key says which delivery holds a task, and until when by the database's commit. It lives to the middle of that time at
-most; whoever ends the hold or changes its clock deletes it. The database's `due_time` is the only deadline: a key that
+most; whoever ends the hold or changes its clock drops it. The database's `due_time` is the only deadline: a key that
 is wrong can answer a heartbeat for as long as it lives, but lets no write through.
 """
 

@@ -17,6 +17,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from tenacity import AsyncRetrying, retry_if_exception_type, wait_random_exponential
 
+from corndog.domain.task import Window
 from corndog.observability import metrics
 
 logger = logging.getLogger(__name__)
@@ -73,6 +74,10 @@ class Link:
     def key(self, kind: str, name: str) -> str:
         """Name a key."""
         return f"{self._prefix}{kind}:{name}"
+
+    def key_of(self, kind: str, window: Window) -> str:
+        """Name a key of a window; the names in it have no control characters."""
+        return self.key(kind, f"{window.queue}\0{window.state}")
 
     async def call(self, command: Callable[[], Awaitable[_T]], spoils: Collection[str] = ()) -> _T:
         """Run a command. If it is not carried out, or not surely, the keys that it spoils are deleted in time.

@@ -107,4 +107,4 @@ class WakeUps:
                     await pubsub.ping()
 
     def _channel(self, window: Window) -> str:
-        return self._link.key("ready", f"{window.queue}\0{window.state}")
+        return self._link.key_of("ready", window)

@@ -149,8 +149,7 @@ class Windows:
         return [None if number < 0 else number for number in await self._link.call(lambda: self._peek(keys))]
 
     def _keys(self, windows: Iterable[Window], *kinds: str) -> list[str]:
-        # Names have no control characters.
-        return [self._link.key(kind, f"{window.queue}\0{window.state}") for window in windows for kind in kinds]
+        return [self._link.key_of(kind, window) for window in windows for kind in kinds]
 
     def _script(self, name: str) -> Callable[..., Awaitable[Any]]:
         return self._link.client.register_script((_LUA / f"{name}.lua").read_text())

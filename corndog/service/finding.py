@@ -67,9 +67,9 @@ class HandOut:
             lambda connection: store.ready_heads(connection, dict.fromkeys(claim.windows), count, count)
         )
 
-    async def still_ready(self, claim: Claim, candidates: Sequence[Candidate]) -> set[UUID]:
+    async def still_ready(self, candidates: Sequence[Candidate]) -> set[UUID]:
         """Tell which of these tasks could be had, were they not locked."""
-        return await self._database.run(lambda connection: store.still_ready(connection, claim, candidates))
+        return await self._database.run(lambda connection: store.still_ready(connection, candidates))
 
     async def _run(self, claim: Claim, statement: Statement) -> list[Entry]:
         token = self._new_id()
@@ -185,7 +185,7 @@ class ByHints:
         unused.difference_update(candidate for candidate in candidates if candidate.id in got)
         metrics.HINTS.labels("claimed").inc(len(got))
         if missed := [candidate for candidate in candidates if candidate.id not in got]:
-            locked = await self._hand_out.still_ready(claim, missed)
+            locked = await self._hand_out.still_ready(missed)
             unused.difference_update(candidate for candidate in missed if candidate.id not in locked)
             metrics.HINTS.labels("locked").inc(len(locked))
             metrics.HINTS.labels("stale").inc(len(missed) - len(locked))

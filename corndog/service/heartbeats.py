@@ -1,10 +1,9 @@
 """The use case of heartbeats: workers say what they hold, and hear what they hold still."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from time import monotonic
-from uuid import UUID
 
 from corndog.domain.listing import Include
 from corndog.domain.task import Beat, Hold, Standing
@@ -60,12 +59,9 @@ class Heartbeats:
             # The middle of the clock, which has run since the statement began.
             spent = timedelta(seconds=monotonic() - began)
             lives = {done.hold.id: (done.timeout / 2 if done.timeout else LIFE_MAX) - spent for done in extended}
-            await self._keep(self._leases, {hold.id: lease for hold, lease in leases.items()}, lives)
+            with suppress(Away):
+                await self._leases.keep({hold.id: lease for hold, lease in leases.items()}, lives)
         return {hold: _held(hold, lease) for hold, lease in leases.items()}
-
-    async def _keep(self, leases: Leases, kept: Mapping[UUID, Lease], lives: Mapping[UUID, timedelta]) -> None:
-        with suppress(Away):
-            await leases.keep(kept, lives)
 
     async def _why(self, holds: Iterable[Hold]) -> dict[Hold, Beat]:
         """Tell whether a task that is held no more was canceled, or is lost otherwise."""

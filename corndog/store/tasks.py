@@ -212,15 +212,14 @@ async def claim_by_key(
     connection: Connection, claim: Claim, candidates: Sequence[Candidate], default_timeout: timedelta, token: UUID
 ) -> list[Entry]:
     """Claim these tasks, as far as they are still what they were and nobody has locked them."""
-    written = await connection.fetch(
-        load("claim_by_key"), *_keys(candidates), *_overrides(claim, default_timeout, token), claim.current_state
-    )
+    *keys, states = _columns(candidates)
+    written = await connection.fetch(load("claim_by_key"), *keys, *_overrides(claim, default_timeout, token), states)
     return [rows.entry(row) for row in written]
 
 
-async def still_ready(connection: Connection, claim: Claim, candidates: Sequence[Candidate]) -> set[UUID]:
+async def still_ready(connection: Connection, candidates: Sequence[Candidate]) -> set[UUID]:
     """Tell which of these tasks a claim could have, were they not locked."""
-    return {row[0] for row in await connection.fetch(load("still_ready"), *_keys(candidates), claim.current_state)}
+    return {row[0] for row in await connection.fetch(load("still_ready"), *_columns(candidates))}
 
 
 async def claimed_by(connection: Connection, worker_id: str, token: UUID) -> list[Entry]:
@@ -267,11 +266,12 @@ def _tasks(written: Iterable[rows.Row]) -> list[Task]:
     return [rows.task(row) for row in written]
 
 
-def _keys(candidates: Sequence[Candidate]) -> tuple[list[object], ...]:
+def _columns(candidates: Sequence[Candidate]) -> tuple[list[object], ...]:
     return (
         [candidate.id for candidate in candidates],
         [candidate.window.queue for candidate in candidates],
         [candidate.rank for candidate in candidates],
+        [candidate.window.state for candidate in candidates],
     )
 
 

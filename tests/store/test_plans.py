@@ -81,7 +81,7 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     ),
     "ready_heads": (lambda c: store.ready_heads(c, dict.fromkeys(SEVERAL.windows), 74, 74), {"tasks_ready"}),
     "ready_windows": (lambda c: store.ready_windows(c, None, 40), {"tasks_ready"}),
-    "still_ready": (lambda c: store.still_ready(c, ONE, candidates()), {"tasks_pkey"}),
+    "still_ready": (lambda c: store.still_ready(c, candidates()), {"tasks_pkey"}),
     "heartbeat": (lambda c: store.heartbeat(c, [Hold(known("held"), 1), Hold(uuid4(), 1)]), {"tasks_pkey"}),
     "claim_by_key": (claim_by_key, {"tasks_pkey", "payloads_pkey"}),
     "claimed_by": (lambda c: store.claimed_by(c, "w", uuid4()), {"tasks_held", "payloads_pkey"}),

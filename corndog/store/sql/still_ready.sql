@@ -1,8 +1,5 @@
--- Of these tasks (id, queue, rank), tell which are still ready there in a state and at that rank, locked or not.
+-- Of these tasks (id, queue, rank, state), tell which are still ready there and at that rank, locked or not.
 SELECT t.id
-FROM unnest($1::uuid[], $2::text[], $3::int8[]) AS candidate (id, queue, rank)
+FROM unnest($1::uuid[], $2::text[], $3::int8[], $4::text[]) AS candidate (id, queue, rank, state)
 JOIN tasks AS t ON t.id = candidate.id
-WHERE CASE
-    WHEN t.queue = candidate.queue AND t.rank = candidate.rank AND t.current_state = $4::text AND t.phase = 'ready'
-    THEN true
-END
+WHERE {still_ready}

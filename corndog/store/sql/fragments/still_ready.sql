@@ -1,5 +1,5 @@
 CASE
-        WHEN t.queue = candidate.queue AND t.rank = candidate.rank AND t.current_state = $10::text
+        WHEN t.queue = candidate.queue AND t.rank = candidate.rank AND t.current_state = candidate.state
             AND t.phase = 'ready'
         THEN true
     END
