@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from uuid import uuid4
 
 import asyncpg
@@ -15,7 +16,7 @@ from corndog.settings import Settings
 from corndog.store.engine import Database
 from corndog.store.migrate import upgrade
 from corndog.store.schema import metadata
-from tests.servers import running_server
+from tests.servers import NewDatabase, running_server
 
 pytest_plugins = ["tests.services"]
 
@@ -48,13 +49,25 @@ async def template(database_admin_url: str) -> str:
     return name
 
 
+@pytest.fixture(scope="session")
+def new_database(database_admin_url: str, template: str) -> NewDatabase:
+    """Give the way to a migrated database of one's own."""
+
+    @asynccontextmanager
+    async def make() -> AsyncIterator[str]:
+        name = f"test_{uuid4().hex[:12]}"
+        await _administer(database_admin_url, f"CREATE DATABASE {name} TEMPLATE {template}")
+        yield _url_of(database_admin_url, name)
+        await _administer(database_admin_url, f"DROP DATABASE {name} WITH (FORCE)")
+
+    return make
+
+
 @pytest.fixture(scope="module")
-async def database_url(database_admin_url: str, template: str) -> AsyncIterator[str]:
+async def database_url(new_database: NewDatabase) -> AsyncIterator[str]:
     """Give a module a database of its own."""
-    name = f"test_{uuid4().hex[:12]}"
-    await _administer(database_admin_url, f"CREATE DATABASE {name} TEMPLATE {template}")
-    yield _url_of(database_admin_url, name)
-    await _administer(database_admin_url, f"DROP DATABASE {name} WITH (FORCE)")
+    async with new_database() as url:
+        yield url
 
 
 @pytest.fixture

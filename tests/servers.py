@@ -5,9 +5,10 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 import httpx
 import msgspec
@@ -16,6 +17,9 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 
 from corndog.cli.serving import BACKPRESSURE
 from corndog.settings import PREFIX, Settings
+
+NewDatabase: TypeAlias = Callable[[], AbstractAsyncContextManager[str]]
+"""Makes a migrated database for the time of a block; gives its URL."""
 
 START_LIMIT = 30
 STOP_LIMIT = 20

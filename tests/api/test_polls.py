@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any, Self, TypeAlias
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import asyncpg
 import httpx
@@ -29,7 +29,7 @@ from corndog.store.engine import Database
 from corndog.store.statements import load
 from tests.api.calls import Api, Fields, refused
 from tests.faults import CountingDatabase, plain_url
-from tests.servers import running_server
+from tests.servers import NewDatabase, running_server
 
 LONG = 50
 """Seconds to wait for what is to come much sooner."""
@@ -408,15 +408,10 @@ async def inside(settings: Settings, queue: str, store: Database | None = None) 
 
 
 @pytest.fixture(scope="module")
-async def inner_database_url(database_admin_url: str, template: str) -> AsyncIterator[str]:
+async def inner_database_url(new_database: NewDatabase) -> AsyncIterator[str]:
     """Give the servers of this process a database that no other server's loops work on."""
-    name = f"inner_{uuid4().hex[:12]}"
-    admin = await asyncpg.connect(database_admin_url)
-    await admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
-    url = make_url(database_admin_url).set(drivername="postgresql+asyncpg", database=name)
-    yield url.render_as_string(hide_password=False)
-    await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
-    await admin.close()
+    async with new_database() as url:
+        yield url
 
 
 @pytest.fixture
