@@ -5,7 +5,7 @@ import json
 import operator
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from time import monotonic
 from typing import Any, Self, TypeAlias
 from uuid import UUID
@@ -203,10 +203,17 @@ class Wire:
         assert client.base_url.port is not None
         self._port = client.base_url.port
 
+    async def __aenter__(self) -> Self:
+        _, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._writer.close()
+        await self._writer.wait_closed()
+
     async def send(self, **body: Any) -> None:  # noqa: ANN401
         """Ask for tasks."""
         content = json.dumps(body).encode()
-        _, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
         head = "POST /v1/tasks/next HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length:"
         self._writer.write(f"{head} {len(content)}\r\n\r\n".encode() + content)
         await self._writer.drain()
@@ -227,12 +234,13 @@ class Wire:
 
 
 async def test_a_client_that_hangs_up_while_it_waits_never_claims(api: Api) -> None:
-    wires = [Wire(api.client) for _ in range(10)]
-    for wire in wires:
-        await wire.send(queue=api.queue, wait=LONG)
-    await asyncio.sleep(0.2)
-    for wire in wires:
-        await wire.hang_up()
+    async with AsyncExitStack() as stack:
+        wires = [await stack.enter_async_context(Wire(api.client)) for _ in range(10)]
+        for wire in wires:
+            await wire.send(queue=api.queue, wait=LONG)
+        await asyncio.sleep(0.2)
+        for wire in wires:
+            await wire.hang_up()
     task = await api.submit()
 
     # Longer than any poll that is left would go without a look.
@@ -256,14 +264,21 @@ class HoldUp:
         return self
 
     async def until_one_waits(self) -> None:
-        """Wait until a statement that locks no more than rows waits; the loops go over all tasks, and don't count."""
+        """Wait until a statement waits for the table; the loop that unparks goes over all tasks, and doesn't count.
+
+        The look is no part of the transaction that locks: there it would go on seeing the sessions as they were first.
+        """
         query = """SELECT EXISTS (SELECT FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
             WHERE NOT l.granted AND l.relation = $1::text::regclass AND a.query NOT LIKE '%unparked AS%')"""
 
         async def does_wait() -> bool:
-            return bool(await self._locker.fetchval(query, self._table))
+            return bool(await looker.fetchval(query, self._table))
 
-        await until(does_wait)
+        looker = await asyncpg.connect(self._url)
+        try:
+            await until(does_wait)
+        finally:
+            await looker.close()
 
     async def __aexit__(self, *_: object) -> None:
         await self._locker.close()
@@ -287,8 +302,7 @@ async def test_one_that_hangs_up_before_its_answer_has_its_tasks_released(
     api: Api, database_url: str, wait: float
 ) -> None:
     submitted = [await api.submit(priority=priority) for priority in (3, 2, 1)]
-    wire = Wire(api.client)
-    async with HoldUp(database_url, "tasks") as claims:
+    async with HoldUp(database_url, "tasks") as claims, Wire(api.client) as wire:
         await wire.send(queue=api.queue, wait=wait, count=3, worker_id="gone")
         await claims.until_one_waits()
         await wire.hang_up()
@@ -310,9 +324,8 @@ async def test_one_that_hangs_up_before_its_answer_has_its_tasks_released(
 
 async def test_what_one_hung_up_on_goes_to_the_next_that_waits(api: Api, database_url: str) -> None:
     submitted = await api.submit()
-    wire = Wire(api.client)
     async with HoldUp(database_url, "task_runs") as releases:
-        async with HoldUp(database_url, "tasks") as claims:
+        async with HoldUp(database_url, "tasks") as claims, Wire(api.client) as wire:
             await wire.send(queue=api.queue, wait=LONG)
             await claims.until_one_waits()
             await wire.hang_up()
