@@ -30,7 +30,7 @@ def main() -> None:
     """Run what is wanted."""
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument("--only", choices=MEASURES, action="append", help="run this measure (may be repeated)")
-    parser.add_argument("--scale", type=float, default=1.0, help="make all sizes smaller, for a quick look")
+    parser.add_argument("--scale", type=float, default=1.0, help="make all terms smaller, for a quick look")
     parser.add_argument("--json", action="store_true", help="print one object for each figure")
     wanted = parser.parse_args()
     results: list[Measure] = []

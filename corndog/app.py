@@ -9,10 +9,12 @@ from litestar import Litestar
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 
-from corndog.api import docs, health, openapi, problems, queues, routing, tasks
+from corndog.api import docs, openapi, problems, routing
+from corndog.api.calls import HANDLERS
 from corndog.api.services import Services
 from corndog.domain.errors import CorndogError
-from corndog.domain.limits import Sizes
+from corndog.domain.limits import Terms
+from corndog.domain.task import Jitter, RetryPolicy
 from corndog.hints.hints import Hints
 from corndog.lifetime import in_background, on_end
 from corndog.observability import logs
@@ -24,6 +26,7 @@ from corndog.scheduler.sweep import sweep
 from corndog.scheduler.unpark import unpark
 from corndog.service.claims import Claims
 from corndog.service.clocks import Clocks
+from corndog.service.endings import Endings
 from corndog.service.finding import ByHeads, ByHints, Find, HandOut, Scan
 from corndog.service.heartbeats import Heartbeats
 from corndog.service.ids import id_maker
@@ -31,6 +34,8 @@ from corndog.service.lookout import Lookout
 from corndog.service.polls import Polls
 from corndog.service.reading import Reading
 from corndog.service.refills import Refills
+from corndog.service.revivals import Revivals
+from corndog.service.submits import Submits
 from corndog.service.tasks import Tasks
 from corndog.service.writes import Writes
 from corndog.settings import Settings
@@ -64,23 +69,30 @@ def hints(settings: Settings) -> Hints | None:
     )
 
 
-def sizes(settings: Settings) -> Sizes:
+def terms(settings: Settings) -> Terms:
     """Give the limits; a payload's depends on the database."""
     payload = settings.max_payload_bytes
     if payload is None:
         is_small = bool(settings.database_url) and is_cockroach(settings.database_url)
         payload = _COCKROACH_PAYLOAD if is_small else _POSTGRESQL_PAYLOAD
-    return Sizes(
+    return Terms(
         payload=payload,
         metadata=settings.max_metadata_bytes,
         items=settings.max_batch_items,
         page=settings.max_page_items,
+        retry=RetryPolicy(
+            max_attempts=settings.default_max_attempts or None,
+            backoff=timedelta(seconds=settings.default_backoff),
+            backoff_max=timedelta(seconds=settings.default_backoff_max),
+            backoff_multiplier=settings.default_backoff_multiplier,
+            jitter=Jitter(settings.default_jitter),
+        ),
     )
 
 
 def document() -> bytes:
     """Write the API's document, as a server with default settings has it."""
-    return openapi.document(sizes(Settings()))
+    return openapi.document(terms(Settings()))
 
 
 class House:
@@ -111,14 +123,18 @@ class House:
         find: Find = ByHeads(hand_out) if self.store.is_cockroach else Scan(hand_out)
         if self.hints and self.refills:
             find = ByHints(hand_out, self.hints.windows, self.refills, fallback=find)
-        tasks = Tasks(self.store, self.writes, new_id)
+        tasks = Tasks(self.writes, new_id)
+        reading = Reading(self.store)
         return Services(
+            submits=Submits(self.writes, new_id),
             tasks=tasks,
+            endings=Endings(self.writes, new_id),
+            revivals=Revivals(self.writes, reading, new_id),
             claims=Claims(find, tasks, self.polls),
             heartbeats=Heartbeats(self.store, self.hints.leases if self.hints else None),
             clocks=self.clocks,
-            reading=Reading(self.store),
-            sizes=sizes(self._settings),
+            reading=reading,
+            terms=terms(self._settings),
             dispensable={"redis": self.hints.link.check} if self.hints else {},
         )
 
@@ -144,7 +160,7 @@ def create_app(settings: Settings, store: Database | None = None) -> Litestar:
             stack.enter_context(on_end(house.polls.close))
             yield
 
-    handlers = [*tasks.HANDLERS, *queues.HANDLERS, *health.HANDLERS, *docs.handlers(services.sizes)]
+    handlers = [*HANDLERS, *docs.handlers(services.terms)]
     return Litestar(
         [*routing.options(handlers), *handlers],
         state=State({"services": services}),

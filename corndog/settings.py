@@ -1,6 +1,6 @@
 """All settings, each read from an environment variable `CORNDOG_<NAME>`; this is their only table.
 
-`corndog settings` prints it. Durations are seconds, sizes are bytes.
+`corndog settings` prints it. Durations are seconds, terms are bytes.
 """
 
 import os
@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 import msgspec
 from msgspec import Meta
 
-from corndog.domain.limits import WINDOW_SIZE_MAX
+from corndog.domain.limits import BACKOFF_MULTIPLIER_MAX, COUNT_MAX, DURATION_MAX_SECONDS, WINDOW_SIZE_MAX
 
 PREFIX = "CORNDOG_"
 
@@ -59,8 +59,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     )
 
     default_work_timeout: Annotated[
-        float, Meta(ge=0, le=315_360_000, description="clock of a claim that names none; 0: none")
+        float, Meta(ge=0, le=DURATION_MAX_SECONDS, description="clock of a claim that names none; 0: none")
     ] = 300.0
+    default_max_attempts: Annotated[
+        int, Meta(ge=0, le=COUNT_MAX, description="tries of a task that doesn't say how many; 0: any number")
+    ] = 3
+    default_backoff: Annotated[
+        float, Meta(ge=0, le=DURATION_MAX_SECONDS, description="pause after a task's first failure")
+    ] = 5.0
+    default_backoff_max: Annotated[
+        float, Meta(ge=0, le=DURATION_MAX_SECONDS, description="longest pause after a failure")
+    ] = 3600.0
+    default_backoff_multiplier: Annotated[
+        float, Meta(ge=1, le=BACKOFF_MULTIPLIER_MAX, description="by how much the pause grows with each failure")
+    ] = 2.0
+    default_jitter: Annotated[
+        Literal["full", "none"], Meta(description="whether retries are spread from zero to the whole pause")
+    ] = "full"
     max_body_bytes: Annotated[int, Meta(ge=1024, description="largest request body")] = 33_554_432
     max_payload_bytes: Annotated[
         Annotated[int, Meta(ge=0)] | None,

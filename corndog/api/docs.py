@@ -8,7 +8,7 @@ from openapi_ui_bundles import swagger_ui
 
 from corndog.api.media import Media
 from corndog.api.openapi import document
-from corndog.domain.limits import Sizes
+from corndog.domain.limits import Terms
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -32,9 +32,9 @@ _ASSETS = {
 }
 
 
-def handlers(sizes: Sizes) -> list[HTTPRouteHandler]:
+def handlers(terms: Terms) -> list[HTTPRouteHandler]:
     """Make the handlers that describe a server with these limits."""
-    described = document(sizes)
+    described = document(terms)
     assets = {name: (swagger_ui.static_path / name).read_bytes() for name in _ASSETS}
 
     @get("/openapi.json", sync_to_thread=False)

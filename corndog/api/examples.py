@@ -39,6 +39,7 @@ _READY: dict[str, Any] = {
     "waiting_on": 0,
     "last_error": None,
     "metadata": None,
+    "canceled_by": None,
 }
 _HELD = _READY | {
     "current_state": "submitted-working",
@@ -68,8 +69,20 @@ def _ended(phase: str) -> dict[str, Any]:
         "phase": phase,
         "timeout": None,
         "due_time": None,
+        "canceled_by": "request" if phase == "canceled" else None,
     }
 
+
+_RETRYING = _READY | {
+    "current_state": "submitted-retrying",
+    "auto_target_state": "submitted",
+    "phase": "parked",
+    "due_time": "2030-01-31T08:01:33.000000Z",
+    "delivery": 1,
+    "attempt": 1,
+    "last_error": "no route to host",
+}
+_REVIVED = _READY | {"delivery": 3}
 
 SUBMIT = {
     "request": {"queue": "email", "work_timeout": 60, "payload": {"to": "ada@example.com"}},
@@ -94,6 +107,33 @@ UPDATE = {"request": {"delivery": 1, "new_state": "sent"}, "answer": {"task": _M
 COMPLETE = {
     "request": {"delivery": 1, "result": {"sent": True}, "next_task": {"queue": "report"}},
     "answer": {"task": _ended("completed"), "next_tasks": [_NEXT_ID], "replayed": False},
+}
+FAIL = {
+    "request": {"delivery": 1, "error": "no route to host"},
+    "answer": {"task": _RETRYING, "replayed": False},
+}
+REVIVE: dict[str, Any] = {"request": {}, "answer": {"task": _REVIVED, "replayed": False}}
+REVIVE_MANY = {
+    "request": {"filter": {"queue": "email"}},
+    "answer": {
+        "results": [{"id": ID, "status": 200, "task": _REVIVED, "problem": None}],
+        "failed": 0,
+        "more": False,
+    },
+}
+RUNS = {
+    "answer": {
+        "runs": [
+            {
+                "delivery": 1,
+                "worker_id": "mailer-1",
+                "claim_time": _HELD["claim_time"],
+                "end_time": "2030-01-31T08:00:33.000000Z",
+                "outcome": "failed",
+                "error": "no route to host",
+            }
+        ]
+    }
 }
 RELEASE = {"request": {"delivery": 1}, "answer": {"task": _READY | {"delivery": 1}, "replayed": False}}
 CANCEL = {"request": {"queue": "email"}, "answer": {"task": _ended("canceled"), "replayed": False}}

@@ -6,7 +6,8 @@ from http import HTTPStatus
 from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 
-from corndog.api import answers, examples
+from corndog.api import examples
+from corndog.api.answers.health import Alive, Health
 from corndog.api.routing import AnyRequest, answer, media_of_answer, route, services
 from corndog.domain.errors import Unavailable
 
@@ -22,12 +23,12 @@ _TAG = "Health"
     operation_id="get_health",
     tag=_TAG,
     summary="Ask whether it is alive",
-    gives=answers.Alive,
+    gives=Alive,
     examples=examples.HEALTH,
 )
 async def get_health(request: AnyRequest) -> Response[bytes]:
     """Answer 200 while the process is alive."""
-    return answer(media_of_answer(request), answers.Alive())
+    return answer(media_of_answer(request), Alive())
 
 
 @route(
@@ -36,7 +37,7 @@ async def get_health(request: AnyRequest) -> Response[bytes]:
     operation_id="get_readiness",
     tag=_TAG,
     summary="Ask whether it takes work",
-    gives=answers.Health,
+    gives=Health,
     examples=examples.READINESS,
 )
 async def get_readiness(request: AnyRequest) -> Response[bytes]:
@@ -61,7 +62,7 @@ async def get_readiness(request: AnyRequest) -> Response[bytes]:
             warnings.append(f"{name} is not used now ({error}): calls do without it, more slowly")
             status = "degraded" if status == "ok" else status
     code = HTTPStatus.SERVICE_UNAVAILABLE if status == "unavailable" else HTTPStatus.OK
-    return answer(media_of_answer(request), answers.Health(status, checks, warnings), code)
+    return answer(media_of_answer(request), Health(status, checks, warnings), code)
 
 
 HANDLERS: list[HTTPRouteHandler] = [get_health, get_readiness]

@@ -7,20 +7,19 @@ from typing import Any
 import msgspec
 
 from corndog import __version__
-from corndog.api import examples, health, queues, tasks
+from corndog.api import examples
+from corndog.api.calls import HANDLERS
 from corndog.api.links import LINKS
 from corndog.api.media import Media
 from corndog.api.problems import PROBLEM_JSON, Problem
-from corndog.api.requests import Body
+from corndog.api.requests.base import Body
 from corndog.api.routing import Operation
-from corndog.domain.limits import Sizes
+from corndog.domain.limits import Terms
 
 Json = dict[str, Any]
 
 _REF = "#/components/schemas/{name}"
-_OPERATIONS: list[Operation] = [
-    handler.opt["operation"] for module in (tasks, queues, health) for handler in module.HANDLERS
-]
+_OPERATIONS: list[Operation] = [handler.opt["operation"] for handler in HANDLERS]
 _DESCRIPTION = (
     "A task state manager: it remembers which task is in which state, hands tasks to whoever pulls them, and moves "
     "them between states atomically. A held task is written with its `delivery`, any other with its `current_state`. "
@@ -36,9 +35,9 @@ _MEANINGS = {
 }
 
 
-def document(sizes: Sizes) -> bytes:
+def document(terms: Terms) -> bytes:
     """Write the document of a server with these limits."""
-    schemas = _schemas(sizes)
+    schemas = _schemas(terms)
     paths: dict[str, Json] = {}
     for operation in _OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, schemas)
@@ -57,7 +56,7 @@ def document(sizes: Sizes) -> bytes:
     return msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n"
 
 
-def _schemas(sizes: Sizes) -> dict[str, Json]:
+def _schemas(terms: Terms) -> dict[str, Json]:
     structs: list[type] = [Problem]
     for operation in _OPERATIONS:
         structs += [struct for struct in (operation.takes, operation.gives, operation.query) if struct]
@@ -66,10 +65,10 @@ def _schemas(sizes: Sizes) -> dict[str, Json]:
         if issubclass(struct, Body) and struct.FORBIDDEN and struct.__name__ in schemas:
             schemas[struct.__name__]["not"] = {"anyOf": struct.FORBIDDEN}
     # Limits that an operator sets are not part of the types.
-    schemas["Next"]["properties"]["count"]["maximum"] = sizes.items
-    schemas["Next"]["properties"]["queues"]["anyOf"][0]["maxItems"] = sizes.items
-    schemas["Complete"]["properties"]["next_tasks"]["anyOf"][0]["maxItems"] = sizes.items
-    schemas["ListQuery"]["properties"]["limit"]["maximum"] = sizes.page
+    schemas["Next"]["properties"]["count"]["maximum"] = terms.items
+    schemas["Next"]["properties"]["queues"]["anyOf"][0]["maxItems"] = terms.items
+    schemas["Complete"]["properties"]["next_tasks"]["anyOf"][0]["maxItems"] = terms.items
+    schemas["ListQuery"]["properties"]["limit"]["maximum"] = terms.page
     return schemas
 
 

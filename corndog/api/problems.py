@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from corndog.api.fields import UNGIVEN, Ungiven
 from corndog.domain.errors import Code, Conflict, CorndogError, Invalid, NotFound, TooLarge, Unavailable
-from corndog.domain.task import Phase
+from corndog.domain.task import Phase, Task
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +54,13 @@ class Present(msgspec.Struct):
     delivery: int
 
 
+class Wrong(msgspec.Struct):
+    """One of several things that are wrong with a request."""
+
+    field: str
+    detail: str
+
+
 class Problem(msgspec.Struct, kw_only=True):
     """Why a call was refused; nothing has changed."""
 
@@ -64,6 +71,9 @@ class Problem(msgspec.Struct, kw_only=True):
     detail: Annotated[str, Meta(description="For people.")]
     field: Annotated[str, Meta(description="The part of the request that was wrong.")] | Ungiven = UNGIVEN
     task: Annotated[Present, Meta(description="What is there instead.")] | Ungiven = UNGIVEN
+    errors: (
+        Annotated[list[Wrong], Meta(description="All that was wrong, where it is more than one thing.")] | Ungiven
+    ) = UNGIVEN
 
 
 class UnsupportedMediaType(CorndogError):
@@ -78,15 +88,19 @@ def refuse(_request: Request[Any, Any, Any], error: CorndogError) -> Response[by
     """Answer a refusal by the rules or the store."""
     if isinstance(error, UnsupportedMediaType):
         return _answer(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, UNSUPPORTED_MEDIA_TYPE, str(error), field=error.field)
-    status = next(status for kind, status in _STATUS.items() if isinstance(error, kind))
     headers = {"Retry-After": str(error.retry_after)} if isinstance(error, Unavailable) else {}
-    return _answer(
-        status,
+    return _write(problem_of(error), headers)
+
+
+def problem_of(error: CorndogError) -> Problem:
+    """Describe a refusal by the rules or the store."""
+    return _problem(
+        next(status for kind, status in _STATUS.items() if isinstance(error, kind)),
         error.code,
         str(error),
         field=error.field or UNGIVEN if isinstance(error, Invalid) else UNGIVEN,
-        task=_present(error) if isinstance(error, Conflict) else UNGIVEN,
-        headers=headers,
+        task=_present(error.task) if isinstance(error, Conflict) and error.task else UNGIVEN,
+        errors=_faults(error) if isinstance(error, Invalid) and error.faults else UNGIVEN,
     )
 
 
@@ -124,10 +138,25 @@ def _answer(
     detail: str,
     *,
     field: str | Ungiven = UNGIVEN,
-    task: Present | Ungiven = UNGIVEN,
     headers: dict[str, str] | None = None,
 ) -> Response[bytes]:
-    problem = Problem(
+    return _write(_problem(status, code, detail, field=field), headers)
+
+
+def _write(problem: Problem, headers: dict[str, str] | None) -> Response[bytes]:
+    return Response(msgspec.json.encode(problem), status_code=problem.status, media_type=PROBLEM_JSON, headers=headers)
+
+
+def _problem(
+    status: HTTPStatus,
+    code: str,
+    detail: str,
+    *,
+    field: str | Ungiven = UNGIVEN,
+    task: Present | Ungiven = UNGIVEN,
+    errors: list[Wrong] | Ungiven = UNGIVEN,
+) -> Problem:
+    return Problem(
         type=f"urn:corndog:problem:{code}",
         title=title(status),
         status=status,
@@ -135,10 +164,13 @@ def _answer(
         detail=detail,
         field=field,
         task=task,
+        errors=errors,
     )
-    return Response(msgspec.json.encode(problem), status_code=status, media_type=PROBLEM_JSON, headers=headers)
 
 
-def _present(error: Conflict) -> Present:
-    task = error.task
+def _faults(error: Invalid) -> list[Wrong]:
+    return [Wrong(fault.field, fault.detail) for fault in error.faults]
+
+
+def _present(task: Task) -> Present:
     return Present(task.id, task.queue, task.current_state, task.phase, task.delivery)

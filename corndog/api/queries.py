@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from corndog.api.fields import AnyState, Name, Time, WorkerId
 from corndog.domain.errors import Invalid
-from corndog.domain.limits import Sizes, check_name, instant
+from corndog.domain.limits import Terms, check_name, instant
 from corndog.domain.listing import EARLIEST, LATEST, Filter, Include
 from corndog.domain.task import Phase
 
@@ -66,10 +66,10 @@ class ListQuery(GetQuery):
             submitted_before=instant(self.submitted_before, "submitted_before") or LATEST,
         )
 
-    def to_limit(self, sizes: Sizes) -> int:
+    def to_limit(self, terms: Terms) -> int:
         """Give the number of tasks of a page."""
-        if self.limit > sizes.page:
-            raise Invalid(f"at most {sizes.page} are allowed", field="limit")
+        if self.limit > terms.page:
+            raise Invalid(f"at most {terms.page} are allowed", field="limit")
         return self.limit
 
 

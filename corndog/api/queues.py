@@ -6,8 +6,18 @@ from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import RawBody
 
-from corndog.api import answers, examples, requests
+from corndog.api import examples
+from corndog.api.answers.queues import (
+    CleanedUp,
+    QueueAndStateCounts,
+    QueueCounts,
+    Queues,
+    StateCounts,
+    by_queue,
+    state_counts,
+)
 from corndog.api.queries import Query, QueueQuery
+from corndog.api.requests.tasks import CleanUp
 from corndog.api.routing import AnyRequest, answer, media_of_answer, read_optional, read_query, route, services
 from corndog.domain.limits import check_name, instant
 
@@ -21,18 +31,18 @@ _READ = (HTTPStatus.BAD_REQUEST, HTTPStatus.SERVICE_UNAVAILABLE)
     operation_id="clean_up_timed_out",
     tag=_TAG,
     summary="Time out tasks",
-    takes=requests.CleanUp,
+    takes=CleanUp,
     needs_body=False,
-    gives=answers.CleanedUp,
+    gives=CleanedUp,
     refuses=(*_READ, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
     examples=examples.CLEAN_UP,
 )
 async def clean_up_timed_out(request: AnyRequest, body: RawBody) -> Response[bytes]:
     """Swap back every task whose clock ends by `at_time`. Tasks claimed after the call began are left alone."""
-    wanted = read_optional(request, body, requests.CleanUp)
+    wanted = read_optional(request, body, CleanUp)
     check_name(wanted.queue, "queue")
     count = await services(request).clocks.clean_up(instant(wanted.at_time, "at_time"), wanted.queue)
-    return answer(media_of_answer(request), answers.CleanedUp(count))
+    return answer(media_of_answer(request), CleanedUp(count))
 
 
 @route(
@@ -41,7 +51,7 @@ async def clean_up_timed_out(request: AnyRequest, body: RawBody) -> Response[byt
     operation_id="get_queues",
     tag=_TAG,
     summary="List the queues",
-    gives=answers.Queues,
+    gives=Queues,
     refuses=_READ,
     examples=examples.QUEUES,
 )
@@ -50,7 +60,7 @@ async def get_queues(request: AnyRequest) -> Response[bytes]:
     read_query(request, Query)
     counts = await services(request).reading.counts()
     total = sum(count for _, _, count in counts)
-    return answer(media_of_answer(request), answers.Queues(list(answers.by_queue(counts)), total))
+    return answer(media_of_answer(request), Queues(list(by_queue(counts)), total))
 
 
 @route(
@@ -59,16 +69,16 @@ async def get_queues(request: AnyRequest) -> Response[bytes]:
     operation_id="get_queue_task_counts",
     tag=_TAG,
     summary="Count tasks by queue",
-    gives=answers.QueueCounts,
+    gives=QueueCounts,
     refuses=_READ,
     examples=examples.QUEUE_COUNTS,
 )
 async def get_queue_task_counts(request: AnyRequest) -> Response[bytes]:
     """Count the live tasks of each queue."""
     read_query(request, Query)
-    queues = answers.by_queue(await services(request).reading.counts())
+    queues = by_queue(await services(request).reading.counts())
     counts = {queue: states.count for queue, states in queues.items()}
-    return answer(media_of_answer(request), answers.QueueCounts(counts, sum(counts.values())))
+    return answer(media_of_answer(request), QueueCounts(counts, sum(counts.values())))
 
 
 @route(
@@ -77,15 +87,15 @@ async def get_queue_task_counts(request: AnyRequest) -> Response[bytes]:
     operation_id="get_queue_and_state_counts",
     tag=_TAG,
     summary="Count tasks by queue and state",
-    gives=answers.QueueAndStateCounts,
+    gives=QueueAndStateCounts,
     refuses=_READ,
     examples=examples.QUEUE_AND_STATE_COUNTS,
 )
 async def get_queue_and_state_counts(request: AnyRequest) -> Response[bytes]:
     """Count the live tasks of each queue in each state."""
     read_query(request, Query)
-    queues = answers.by_queue(await services(request).reading.counts())
-    return answer(media_of_answer(request), answers.QueueAndStateCounts(queues))
+    queues = by_queue(await services(request).reading.counts())
+    return answer(media_of_answer(request), QueueAndStateCounts(queues))
 
 
 @route(
@@ -95,7 +105,7 @@ async def get_queue_and_state_counts(request: AnyRequest) -> Response[bytes]:
     tag=_TAG,
     summary="Count a queue's tasks by state",
     query=QueueQuery,
-    gives=answers.StateCounts,
+    gives=StateCounts,
     refuses=_READ,
     examples=examples.STATE_COUNTS,
 )
@@ -103,7 +113,7 @@ async def get_task_state_counts(request: AnyRequest) -> Response[bytes]:
     """Count the live tasks of one queue in each state; a queue without any has a count of 0."""
     queue = read_query(request, QueueQuery).to_queue()
     counts = await services(request).reading.counts(queue)
-    return answer(media_of_answer(request), answers.state_counts(queue, counts))
+    return answer(media_of_answer(request), state_counts(queue, counts))
 
 
 HANDLERS: list[HTTPRouteHandler] = [

@@ -27,6 +27,18 @@ _T = TypeVar("_T")
 AnyRequest: TypeAlias = Request[Any, Any, Any]
 Handler: TypeAlias = Callable[..., Awaitable[Response[Any]]]
 
+BODY = (
+    HTTPStatus.BAD_REQUEST,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+)
+"""How calls with a body may be refused."""
+WRITE = (*BODY, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
+"""How calls that write what is there may be refused."""
+READ = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE)
+"""How calls that read one thing may be refused."""
+
 _PLACE = " - at `$"
 _UNKNOWN = "Object contains unknown field `"
 _MISSING = "Object missing required field `"

@@ -4,11 +4,14 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from corndog.domain.limits import Sizes
+from corndog.domain.limits import Terms
 from corndog.service.claims import Claims
 from corndog.service.clocks import Clocks
+from corndog.service.endings import Endings
 from corndog.service.heartbeats import Heartbeats
 from corndog.service.reading import Reading
+from corndog.service.revivals import Revivals
+from corndog.service.submits import Submits
 from corndog.service.tasks import Tasks
 
 Check = Callable[[], Awaitable[None]]
@@ -18,10 +21,13 @@ Check = Callable[[], Awaitable[None]]
 class Services(msgspec.Struct, frozen=True, kw_only=True):
     """One application's use cases."""
 
+    submits: Submits
     tasks: Tasks
+    endings: Endings
+    revivals: Revivals
     claims: Claims
     heartbeats: Heartbeats
     clocks: Clocks
     reading: Reading
-    sizes: Sizes
+    terms: Terms
     dispensable: dict[str, Check]

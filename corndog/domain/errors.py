@@ -3,15 +3,16 @@
     CorndogError
     ├── Invalid            malformed or out of range; names the field and the rule
     │   └── TooLarge       a size beyond its limit
-    ├── NotFound           no such task, or it has no such content
-    ├── Conflict           the task is not what the caller takes it for; says what is there
+    ├── NotFound           no such task or job, or it has no such content
+    ├── Conflict           the task or job is not what the caller takes it for; says what is there
     └── Unavailable        the database can't answer now; nothing acknowledged is lost, try again
 
 `code` is stable and meant for programs; the message is meant for people.
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from corndog.domain.task import Task
@@ -25,8 +26,10 @@ class Code(StrEnum):
     UNKNOWN_FIELD = "unknown_field"
     TOO_LARGE = "too_large"
     CURSOR = "invalid_cursor"
+    INVALID_JOB = "invalid_job"
 
     TASK_NOT_FOUND = "task_not_found"
+    JOB_NOT_FOUND = "job_not_found"
     PAYLOAD_NOT_FOUND = "payload_not_found"
     RESULT_NOT_FOUND = "result_not_found"
 
@@ -36,7 +39,9 @@ class Code(StrEnum):
     QUEUE_MISMATCH = "queue_mismatch"
     BLOCKED = "blocked"
     ENDED = "ended"
+    PARENT_ENDED = "parent_ended"
     OTHER_REQUEST = "other_request"
+    KEY_IN_USE = "key_in_use"
 
     UNAVAILABLE = "unavailable"
 
@@ -49,12 +54,22 @@ class CorndogError(Exception):
         self.code = code
 
 
-class Invalid(CorndogError):
-    """The request is malformed or a value is out of range, whatever the task's state."""
+class Fault(NamedTuple):
+    """One of several things that are wrong with a request: where, and what."""
 
-    def __init__(self, message: str, *, field: str | None = None, code: Code = Code.INVALID) -> None:
+    field: str
+    detail: str
+
+
+class Invalid(CorndogError):
+    """The request is malformed or a value is out of range, whatever the task's state; `faults` tells several."""
+
+    def __init__(
+        self, message: str, *, field: str | None = None, code: Code = Code.INVALID, faults: Sequence[Fault] = ()
+    ) -> None:
         super().__init__(code, message)
         self.field = field
+        self.faults = faults
 
 
 class TooLarge(Invalid):
@@ -69,9 +84,9 @@ class NotFound(CorndogError):
 
 
 class Conflict(CorndogError):
-    """The task is there but not as the caller takes it to be; `task` is what is there."""
+    """What is there is not as the caller takes it to be; if it is a task, `task` is what is there."""
 
-    def __init__(self, code: Code, message: str, task: "Task") -> None:
+    def __init__(self, code: Code, message: str, task: "Task | None" = None) -> None:
         super().__init__(code, message)
         self.task = task
 

@@ -1,6 +1,6 @@
 """The limits of the protocol, each in one place, and the checks that hold them.
 
-Sizes that an operator may choose are in `Sizes`; the rest is the same on every server, so that a task written
+Terms that an operator may choose are in `Terms`; the rest is the same on every server, so that a task written
 through one can be written through any other.
 """
 
@@ -12,6 +12,7 @@ from typing import Annotated
 import msgspec
 
 from corndog.domain.errors import Invalid, TooLarge
+from corndog.domain.task import RetryPolicy
 
 NAME_MAX = 255
 """Longest queue, kind, worker id or derived state, in characters."""
@@ -36,6 +37,11 @@ PRIORITY_MAX = 2**31 - 1
 COUNT_MAX = 2**31 - 1
 """Largest attempt budget or cap of lost deliveries."""
 
+BACKOFF_MULTIPLIER_MAX = 1000.0
+
+ERROR_MAX = 64 * 1024
+"""Longest text of a failure that is kept, in bytes of UTF-8."""
+
 DELIVERY_MAX = 2**63 - 1
 
 CONTROL_PATTERN = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"
@@ -48,18 +54,20 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _MEDIA_TYPE = re.compile(MEDIA_TYPE_PATTERN)
 _FINER = re.compile(r"\.\d{6}(\d+)")
 _MICROSECONDS = 1_000_000
+_CUT = " … (cut)"
 _INFINITY = datetime.max.replace(tzinfo=UTC)
 """What the database's driver writes for the last instant of Python, and reads back without an offset."""
 _Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
-class Sizes(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits that an operator sets; bytes, or numbers of items."""
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """What an operator sets: limits, in bytes or numbers of items, and how tasks are retried that don't say it."""
 
     payload: int
     metadata: int
     items: int
     page: int
+    retry: RetryPolicy = RetryPolicy()
 
 
 def check_name(value: str | None, field: str) -> None:
@@ -74,6 +82,21 @@ def check_name(value: str | None, field: str) -> None:
             f"control characters are not allowed (U+{ord(found.group()):04X} at position {found.start()})",
             field=field,
         )
+
+
+def failure_text(text: str, field: str) -> str:
+    """Give the text of a failure as it is kept: what is too long is cut, and marked as cut.
+
+    Raises:
+        Invalid: it has a NUL, which no database keeps in a text.
+
+    """
+    if "\0" in text:
+        raise Invalid(f"U+0000 is not allowed (at position {text.index(chr(0))})", field=field)
+    data = text.encode()
+    if len(data) <= ERROR_MAX:
+        return text
+    return data[: ERROR_MAX - len(_CUT.encode())].decode(errors="ignore") + _CUT
 
 
 def check_media_type(value: str, field: str) -> None:

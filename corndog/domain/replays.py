@@ -10,7 +10,7 @@ from typing import Protocol
 from corndog.domain.errors import Code, Conflict
 from corndog.domain.task import ARCHIVED, Outcome, Phase, Task
 
-_ANSWERABLE = {Outcome.RELEASED, Outcome.MOVED}
+_ANSWERABLE = {Outcome.RELEASED, Outcome.MOVED, Outcome.FAILED}
 
 
 class History(Protocol):
@@ -42,7 +42,7 @@ def is_replay(history: History, delivery: int | None, request: bytes) -> bool:
     """
     if history.run_outcome in _ANSWERABLE:
         return _same(history.run_request, request, history.task)
-    if history.task.phase is Phase.COMPLETED and _ended_delivery(history.task.claim_time, history.task, delivery):
+    if history.end_request is not None and _ended_delivery(history.task.claim_time, history.task, delivery):
         return _same(history.end_request, request, history.task)
     return False
 
@@ -57,6 +57,18 @@ def is_cancel_replay(task: Task) -> bool:
     if task.phase in ARCHIVED and task.phase is not Phase.CANCELED:
         raise Conflict(Code.ENDED, f"the task has already ended: it is {task.phase}", task)
     return task.phase is Phase.CANCELED
+
+
+def is_revive_replay(task: Task) -> bool:
+    """Whether a revive finds the task live already.
+
+    Raises:
+        Conflict: the task is completed, which is final.
+
+    """
+    if task.phase is Phase.COMPLETED:
+        raise Conflict(Code.ENDED, "the task is completed: only failed and canceled ones can be revived", task)
+    return task.phase not in ARCHIVED
 
 
 def _ended_delivery(claim_time: datetime | None, task: Task, delivery: int | None) -> bool:

@@ -2,16 +2,17 @@
 
 The life of a task, seen through its phase:
 
-        submit ──────────────► ready ◄───────────── time out, release,
-          │                    │   ▲                update to a new state
-          │ delay, run_at      │   │
-          ▼                    │ claim
-        parked ──── unpark ────┘   │
-          ▲                    ▼   │
-          └── release ─────── held ┘
-              with delay       │
-                               ▼
-                    completed │ failed │ canceled      (the archive)
+        submit ───────────────► ready ◄──────── time out, release,
+          │                     │   ▲           update to a new state
+          │ delay, run_at,      │   │
+          │ dependencies        │   │
+          ▼                     │ claim
+        parked ──── unpark ─────┘   │
+          ▲                     ▼   │
+          └── fail, release ── held ┘
+              with delay        │
+                                ▼
+        revive ◄──── completed │ failed │ canceled      (the archive)
 
 A task has two state strings: `current_state`, and `auto_target_state`, into which a claim or a timeout swaps it.
 """
@@ -27,6 +28,8 @@ DEFAULT_QUEUE = "default"
 DEFAULT_STATE = "submitted"
 WORKING_SUFFIX = "-working"
 SCHEDULED_SUFFIX = "-scheduled"
+RETRYING_SUFFIX = "-retrying"
+BLOCKED_SUFFIX = "-blocked"
 DEFAULT_MAX_ATTEMPTS = 3
 
 
@@ -75,10 +78,19 @@ class Outcome(StrEnum):
     """How one delivery, or a whole task, came to its end."""
 
     SUCCEEDED = "succeeded"
+    FAILED = "failed"
     DEAD = "dead"
     RELEASED = "released"
     MOVED = "moved"
     CANCELED = "canceled"
+
+
+class CanceledBy(StrEnum):
+    """What canceled a task: a request of its own, the end of a task that it depends on, or its whole job's."""
+
+    REQUEST = "request"
+    PARENT = "parent"
+    JOB = "job"
 
 
 class Jitter(StrEnum):
@@ -102,6 +114,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     Times are the database's, in UTC, to the microsecond. `timeout` is the length of the present clock and
     `due_time` its end (or, of a parked task, the time of its release); None is none. A `work_timeout` of None is
     the server's default, and of zero none. `delivery` is the fencing number: how often the task was handed out.
+    `waiting_on` is how many of its dependencies are open; when none is, `start_delay` begins or `start_at` applies.
     """
 
     id: UUID
@@ -134,6 +147,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     waiting_on: int
     last_error: str | None
     metadata: str | None
+    start_delay: timedelta | None = None
+    start_at: datetime | None = None
+    canceled_by: CanceledBy | None = None
 
     @property
     def is_blocked(self) -> bool:
@@ -189,6 +205,14 @@ class NewTask(msgspec.Struct, frozen=True, kw_only=True):
         return Window(self.queue, self.current_state)
 
 
+class Membership(msgspec.Struct, frozen=True, kw_only=True):
+    """A task's place in a job: its name there, and how many other tasks of the job it waits for."""
+
+    job_id: UUID
+    name: str
+    waiting_on: int
+
+
 class Match(msgspec.Struct, frozen=True, kw_only=True):
     """What the caller takes the task to be; what is given must agree."""
 
@@ -224,6 +248,19 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     payload: Content | None = None
 
 
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker says of a try that failed.
+
+    `retry_in` replaces the backoff this once. `chance`, from 0 up to but not including 1, places the retry within its
+    jitter.
+    """
+
+    error: str = ""
+    retryable: bool = True
+    retry_in: timedelta | None = None
+    chance: float = 0.0
+
+
 class Standing(StrEnum):
     """What a heartbeat hears of a delivery: it holds its task, or no longer, and then whether the task was canceled."""
 
@@ -249,12 +286,16 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """What remains of a delivery that ended while its task lives on. `request` is the hash of what ended it."""
+    """One delivery of a task, from its claim to its end; one that still holds the task has no end and no outcome.
+
+    `request` is the hash of what ended it.
+    """
 
     task_id: UUID
     delivery: int
     worker_id: str
     claim_time: datetime
-    end_time: datetime
-    outcome: Outcome
-    request: bytes | None
+    end_time: datetime | None
+    outcome: Outcome | None
+    request: bytes | None = None
+    error: str | None = None

@@ -11,12 +11,18 @@ from uuid import UUID
 
 import msgspec
 
+from corndog.domain import retry
 from corndog.domain.task import (
     ARCHIVED,
+    BLOCKED_SUFFIX,
+    RETRYING_SUFFIX,
     SCHEDULED_SUFFIX,
     WORKING_SUFFIX,
+    CanceledBy,
     Change,
     Claim,
+    Failure,
+    Membership,
     NewTask,
     Outcome,
     Phase,
@@ -51,10 +57,12 @@ def is_move(task: Task, change: Change) -> bool:
     return change.new_state is not None and change.new_state != task.current_state
 
 
-def submit(new: NewTask, task_id: UUID, now: datetime, place: int = 0) -> Task:
-    """Make a task; ready, or parked until its time. `place` is its index in the group it is submitted with."""
+def submit(new: NewTask, task_id: UUID, now: datetime, place: int = 0, member: Membership | None = None) -> Task:
+    """Make a task; ready, or parked until its time or until the tasks are done that it waits for.
+
+    `place` is its index in the group it is submitted with, `member` its place in a job.
+    """
     target = _or(new.auto_target_state, working(new.current_state))
-    release_time = _or(new.run_at, now + _or(new.delay, timedelta(0)))
     timeout = _clock(new.timeout)
     ready = Task(
         id=task_id,
@@ -82,12 +90,17 @@ def submit(new: NewTask, task_id: UUID, now: datetime, place: int = 0) -> Task:
         jitter=new.policy.jitter,
         lost=0,
         max_lost=new.policy.max_lost,
-        job_id=None,
-        name=None,
-        waiting_on=0,
+        job_id=member.job_id if member else None,
+        name=member.name if member else None,
+        waiting_on=member.waiting_on if member else 0,
         last_error=None,
         metadata=new.metadata,
     )
+    if ready.waiting_on:
+        return _park(
+            msgspec.structs.replace(ready, start_delay=new.delay, start_at=new.run_at), BLOCKED_SUFFIX, None, now
+        )
+    release_time = _start(new.delay, new.run_at, now)
     return _park(ready, SCHEDULED_SUFFIX, release_time, now) if release_time > now else ready
 
 
@@ -153,6 +166,22 @@ def release(task: Task, delay: timedelta | None, now: datetime) -> Task:
     return _park(home, SCHEDULED_SUFFIX, now + delay, now) if delay else home
 
 
+def fail(task: Task, failure: Failure, now: datetime) -> Task:
+    """Use an attempt up: the task is parked at home until it is tried again; or ends as failed, if that was the last.
+
+    A pause of zero makes it ready at once.
+    """
+    assert task.phase is Phase.HELD
+    if not failure.retryable or retry.is_spent(task):
+        ended = end(task, Phase.FAILED, now)
+        return msgspec.structs.replace(ended, attempt=task.attempt + 1, last_error=failure.error)
+    home = msgspec.structs.replace(
+        _ready(task, task.home_state, task.home_target, now), attempt=task.attempt + 1, last_error=failure.error
+    )
+    pause = retry.pause(task, failure)
+    return _park(home, RETRYING_SUFFIX, now + pause, now) if pause else home
+
+
 def standing(task: Task | None, delivery: int) -> Standing:
     """Tell how a delivery of a task stands, which may be unknown."""
     if task is not None and task.delivery == delivery:
@@ -202,7 +231,31 @@ def unpark(task: Task, now: datetime) -> Task:
     return msgspec.structs.replace(home, timeout=task.timeout, due_time=_due(now, task.timeout))
 
 
-def end(task: Task, phase: Phase, now: datetime) -> Task:
+def lower(task: Task, number: int, now: datetime) -> Task:
+    """Count so many of its dependencies as done; after the last, its own delay begins or its own time applies."""
+    assert task.is_blocked
+    lowered = msgspec.structs.replace(task, waiting_on=task.waiting_on - number, update_time=now)
+    if lowered.waiting_on:
+        return lowered
+    release_time = _start(task.start_delay, task.start_at, now)
+    return _park(lowered, SCHEDULED_SUFFIX, release_time, now) if release_time > now else unpark(lowered, now)
+
+
+def revive(task: Task, waiting_on: int, now: datetime) -> Task:
+    """Make an ended task live again, with a full budget: ready at home, or waiting for its open dependencies."""
+    assert task.phase in {Phase.FAILED, Phase.CANCELED}
+    home = msgspec.structs.replace(
+        _ready(task, task.home_state, task.home_target, now),
+        attempt=0,
+        lost=0,
+        waiting_on=waiting_on,
+        last_error=None,
+        canceled_by=None,
+    )
+    return _park(home, BLOCKED_SUFFIX, None, now) if waiting_on else home
+
+
+def end(task: Task, phase: Phase, now: datetime, canceled_by: CanceledBy | None = None) -> Task:
     """Archive a task: both states say how it ended. Who held it, if anyone did, stays on record."""
     assert task.phase not in ARCHIVED
     assert phase in ARCHIVED
@@ -214,10 +267,13 @@ def end(task: Task, phase: Phase, now: datetime) -> Task:
         timeout=None,
         due_time=None,
         update_time=now,
+        canceled_by=canceled_by,
     )
 
 
-def ended_run(task: Task, outcome: Outcome, now: datetime, request: bytes | None) -> Run | None:
+def ended_run(
+    task: Task, outcome: Outcome, now: datetime, request: bytes | None, error: str | None = None
+) -> Run | None:
     """Give the record of the delivery that a transition away from `task` ends; None if nobody held it."""
     if task.phase is not Phase.HELD or task.claim_time is None:
         return None
@@ -229,6 +285,7 @@ def ended_run(task: Task, outcome: Outcome, now: datetime, request: bytes | None
         end_time=now,
         outcome=outcome,
         request=request,
+        error=error,
     )
 
 
@@ -248,7 +305,12 @@ def _ready(task: Task, state: str, target: str, now: datetime) -> Task:
     )
 
 
-def _park(task: Task, suffix: str, until: datetime, now: datetime) -> Task:
+def _start(delay: timedelta | None, at: datetime | None, now: datetime) -> datetime:
+    """Tell when a task may start that could start now but for its own delay or time."""
+    return _or(at, now + _or(delay, timedelta(0)))
+
+
+def _park(task: Task, suffix: str, until: datetime | None, now: datetime) -> Task:
     return msgspec.structs.replace(
         task,
         current_state=task.home_state + suffix,

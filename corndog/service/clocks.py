@@ -2,9 +2,11 @@
 
 from datetime import datetime
 
+from corndog.domain.task import Task, Window
+from corndog.service.dependents import settle
 from corndog.service.writes import Work, Writes
 from corndog.store import tasks as store
-from corndog.store.engine import Database
+from corndog.store.engine import Connection, Database
 from corndog.store.reading import now
 
 BATCH = 500
@@ -25,13 +27,28 @@ class Clocks:
         """
         began = await self._database.run(now)
         by = began if at_time is None else at_time
-        dead = await self._in_batches(
-            lambda connection: store.sweep_dead(connection, at_time=by, began=began, queue=queue, batch=BATCH)
-        )
+        dead = await self._bury(by, began, queue)
         swept = await self._in_batches(
             lambda connection: store.sweep(connection, at_time=by, began=began, queue=queue, batch=BATCH)
         )
         return dead + swept
+
+    async def _bury(self, by: datetime, began: datetime, queue: str | None) -> int:
+        """End the tasks that were lost too often, with what that does to the tasks that wait for them."""
+        touching: set[Window] = set()
+        total = 0
+        number = BATCH
+        while number == BATCH:
+
+            async def bury(connection: Connection) -> list[Task]:
+                nonlocal number
+                dead = await store.sweep_dead(connection, at_time=by, began=began, queue=queue, batch=BATCH)
+                number = len(dead)
+                return dead + await settle(connection, dead, touching)
+
+            await self._writes.run(bury, atomically=True, touching=touching)
+            total += number
+        return total
 
     async def unpark(self) -> int:
         """Make every parked task ready whose time has come by the database's clock, and tell how many."""

@@ -9,7 +9,7 @@ import msgspec
 
 from corndog.domain.errors import Code, NotFound
 from corndog.domain.listing import Entry, Filter, Include, Place
-from corndog.domain.task import Content
+from corndog.domain.task import Content, Run
 from corndog.store import reading as store
 from corndog.store.engine import Database
 
@@ -66,6 +66,18 @@ class Reading:
             return Page(entries, None)
         last = entries[limit - 1].task
         return Page(entries[:limit], Place(last.submit_time, last.id))
+
+    async def runs(self, task_id: UUID) -> list[Run]:
+        """List the deliveries of a task, in their order; the one that holds it is the last.
+
+        Raises:
+            NotFound: there is no such task.
+
+        """
+        if runs := await self._database.run(lambda connection: store.runs(connection, task_id)):
+            return runs
+        await self.get(task_id, Include())
+        return []
 
     async def counts(self, queue: str | None = None) -> list[tuple[str, str, int]]:
         """Count live tasks as (queue, state, number); without zeros."""

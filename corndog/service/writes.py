@@ -8,16 +8,50 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from typing import TypeAlias
+from uuid import UUID
 
-from corndog.domain.errors import CorndogError, Unavailable
+import msgspec
+
+from corndog.domain.errors import Code, CorndogError, NotFound, Unavailable
 from corndog.domain.task import Phase, Task, Window
 from corndog.hints.hints import Hints
 from corndog.hints.link import Away
 from corndog.service.polls import Polls
+from corndog.store import tasks as store
 from corndog.store.engine import Connection, Database
+from corndog.store.rows import Found
 
 Work: TypeAlias = Callable[[Connection], Awaitable[Sequence[Task]]]
 """Work that answers every task it has written."""
+
+_TRIES = 20
+"""How often a write is tried on a task that changes each time between the write and the look at why it failed."""
+
+
+class Written(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a write; `replayed` where an earlier request had done it already."""
+
+    task: Task
+    next_task_ids: Sequence[UUID] = ()
+    replayed: bool = False
+
+
+class Write(msgspec.Struct, frozen=True, kw_only=True):
+    """A write of one task.
+
+    `alone` writes it if no other task is concerned, each statement by itself unless `atomically`; `together`, if there
+    is such work, is one transaction over all tasks of its job that are. `explain` says why nothing was written: it
+    raises the refusal, or answers a replay; or answers None when it sees no reason. `touching` has the windows in which
+    tasks may become ready, as far as they are known before; those that turn up are added.
+    """
+
+    task_id: UUID
+    delivery: int | None = None
+    alone: Work
+    atomically: bool = False
+    together: Callable[[Found], Work] | None = None
+    explain: Callable[[Found], Written | None]
+    touching: set[Window] = msgspec.field(default_factory=set)
 
 
 class Writes:
@@ -49,6 +83,34 @@ class Writes:
             raise
         await self.tell(written)
         return written
+
+    async def one(self, write: Write) -> Written:
+        """Write a task; where nothing was written, look why, and try again if there is no reason any more.
+
+        Raises:
+            NotFound: there is no such task.
+            CorndogError: what `explain` raises.
+
+        """
+        work, atomically = write.alone, write.atomically
+        for _ in range(_TRIES):
+            written = await self.run(work, atomically=atomically, touching=write.touching)
+            for task in written:
+                if task.id == write.task_id:
+                    return Written(task=task)
+            found = await self._database.run(
+                lambda connection: store.look_up(connection, write.task_id, write.delivery)
+            )
+            if found is None:
+                raise NotFound(Code.TASK_NOT_FOUND, f"there is no task {write.task_id}")
+            if (answer := write.explain(found)) is not None:
+                # The process that wrote it may have died before it told anybody.
+                await self.tell([answer.task])
+                await self.doubt(write.touching)
+                return answer
+            if write.together and found.task.job_id:
+                work, atomically = write.together(found), True
+        raise Unavailable("the task keeps changing; try again")
 
     async def tell(self, written: Sequence[Task]) -> None:
         """Make known what has become of tasks."""

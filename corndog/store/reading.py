@@ -6,7 +6,7 @@ from typing import Literal
 from uuid import UUID
 
 from corndog.domain.listing import Entry, Filter, Include, Place
-from corndog.domain.task import Content
+from corndog.domain.task import Content, Run
 from corndog.store import rows
 from corndog.store.engine import Connection
 from corndog.store.statements import load
@@ -27,14 +27,13 @@ async def page(connection: Connection, wanted: Filter, after: Place, limit: int,
         if state not in {None, wanted.phase}:
             return []
         state = wanted.phase
-    read = await connection.fetch(
-        load("list", table="archived_tasks" if wanted.archived else "tasks"),
+    table = "archived_tasks" if wanted.archived else "tasks"
+    arguments = (
         wanted.queue,
         state,
         wanted.phase,
         wanted.kind,
         wanted.worker_id,
-        wanted.job_id,
         wanted.submitted_after,
         wanted.submitted_before,
         include.payload,
@@ -43,6 +42,10 @@ async def page(connection: Connection, wanted: Filter, after: Place, limit: int,
         limit,
         include.result,
     )
+    if wanted.job_id is None:
+        read = await connection.fetch(load("list", table=table), *arguments)
+    else:
+        read = await connection.fetch(load("list_of_job", table=table), *arguments, wanted.job_id)
     return [rows.entry(row) for row in read]
 
 
@@ -52,6 +55,11 @@ async def content(
     """Read a task's payload or result: whether there is such a task, and what it has."""
     row = await connection.fetchrow(load("content", table=which), task_id)
     return row is not None, None if row is None else rows.content(tuple(row))
+
+
+async def runs(connection: Connection, task_id: UUID) -> list[Run]:
+    """List the deliveries of a task, in their order."""
+    return [rows.run(row) for row in await connection.fetch(load("runs"), task_id)]
 
 
 async def counts(connection: Connection, queue: str | None = None) -> list[tuple[str, str, int]]:

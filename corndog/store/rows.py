@@ -8,7 +8,7 @@ import asyncpg
 import msgspec
 
 from corndog.domain.listing import Entry
-from corndog.domain.task import Content, Jitter, Outcome, Phase, Task
+from corndog.domain.task import CanceledBy, Content, Jitter, Outcome, Phase, Run, Task
 
 RECORD = Task.__struct_fields__
 """The columns of a task in the order of `sql/fragments/record.sql`, where `priority` is stored as `rank`."""
@@ -16,6 +16,7 @@ RECORD = Task.__struct_fields__
 _PHASE = RECORD.index("phase")
 _PRIORITY = RECORD.index("priority")
 _JITTER = RECORD.index("jitter")
+_CANCELED_BY = RECORD.index("canceled_by")
 _WIDTH = len(RECORD)
 
 Row: TypeAlias = asyncpg.Record
@@ -38,6 +39,8 @@ def task(row: Row) -> Task:
     values["priority"] = -row[_PRIORITY]
     values["phase"] = Phase(row[_PHASE])
     values["jitter"] = Jitter(row[_JITTER])
+    if row[_CANCELED_BY] is not None:
+        values["canceled_by"] = CanceledBy(row[_CANCELED_BY])
     return Task(**values)
 
 
@@ -51,6 +54,12 @@ def entry(row: Row) -> Entry:
     """Read a task followed by its payload and, if selected, its result."""
     extra = row[_WIDTH:]
     return Entry(task(row), content(extra[:3]), content(extra[3:6]) if len(extra) > 3 else None)  # noqa: PLR2004
+
+
+def run(row: Row) -> Run:
+    """Read a row of `runs`."""
+    outcome = row["outcome"]
+    return Run(**dict(row) | {"outcome": None if outcome is None else Outcome(outcome)})
 
 
 def found(row: Row) -> Found:

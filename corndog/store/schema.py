@@ -30,6 +30,8 @@ metadata = MetaData()
 HELD = "phase = 'held'"
 READY = "phase = 'ready'"
 PARKED = "phase = 'parked' AND due_time IS NOT NULL"
+OF_A_JOB = "job_id IS NOT NULL"
+OF_NO_JOB = "job_id IS NULL"
 CLOCK_RUNS = "phase <> 'parked' AND due_time IS NOT NULL"
 
 
@@ -70,6 +72,10 @@ def _record() -> list[Column[Any]]:
         Column("waiting_on", Integer, nullable=False),
         Column("last_error", Text),
         Column("metadata", Text),
+        # What a task that waits for others waits for besides, from the moment that the last of them is done.
+        Column("start_delay", Interval),
+        _time("start_at", nullable=True),
+        Column("canceled_by", Text),
     ]
 
 
@@ -97,6 +103,10 @@ tasks = Table(
         "tasks_held", "held_by", "write_token",
         postgresql_where=text(HELD),
     ),
+    Index(
+        "tasks_of_jobs", "job_id", "delivery",
+        postgresql_where=text(OF_A_JOB),
+    ),
 )  # fmt: skip
 
 archived_tasks = Table(
@@ -109,7 +119,15 @@ archived_tasks = Table(
     Column("next_task_ids", ARRAY(Uuid), nullable=False),
     PrimaryKeyConstraint("id", name="archived_tasks_pkey"),
     Index("archived_tasks_listed", "queue", "current_state", "submit_time", "id"),
-)
+    Index(
+        "archived_tasks_of_jobs", "job_id", "phase",
+        postgresql_where=text(OF_A_JOB),
+    ),
+    Index(
+        "archived_tasks_ended", "phase", "update_time", "id",
+        postgresql_where=text(OF_NO_JOB),
+    ),
+)  # fmt: skip
 
 
 def _content(name: str) -> Table:
@@ -137,7 +155,65 @@ task_runs = Table(
     _time("end_time"),
     Column("outcome", Text, nullable=False),
     Column("request", LargeBinary),
+    Column("error", Text),
     PrimaryKeyConstraint("task_id", "delivery", name="task_runs_pkey"),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", Uuid, nullable=False),
+    Column("name", Text),
+    # For listings: it follows what the job's tasks say.
+    Column("status", Text, nullable=False),
+    _time("submit_time"),
+    _time("update_time"),
+    _time("end_time", nullable=True),
+    Column("task_count", Integer, nullable=False),
+    Column("metadata", Text),
+    PrimaryKeyConstraint("id", name="jobs_pkey"),
+    Index("jobs_listed", "submit_time", "id"),
+    Index("jobs_by_status", "status", "submit_time", "id"),
+)
+
+task_dependencies = Table(
+    "task_dependencies",
+    metadata,
+    Column("child_id", Uuid, nullable=False),
+    Column("parent_id", Uuid, nullable=False),
+    Column("done", Boolean, nullable=False),
+    # Whether the child runs, too, if this parent ends as failed or canceled.
+    Column("run_on_failure", Boolean, nullable=False),
+    PrimaryKeyConstraint("child_id", "parent_id", name="task_dependencies_pkey"),
+    Index("task_dependencies_of_parents", "parent_id", "child_id"),
+)
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("key", Text, nullable=False),
+    Column("request", LargeBinary, nullable=False),
+    # What the request has made: a job or tasks; and how it was answered besides.
+    Column("job_id", Uuid),
+    Column("task_ids", ARRAY(Uuid), nullable=False),
+    Column("answer", LargeBinary),
+    # When the key may be dropped at the earliest; and whether it was found then that its tasks are purged already.
+    _time("check_time"),
+    Column("is_gone", Boolean, nullable=False),
+    PrimaryKeyConstraint("key", name="idempotency_keys_pkey"),
+    Index("idempotency_keys_checked", "check_time", "key"),
+)
+
+workers = Table(
+    "workers",
+    metadata,
+    Column("id", Text, nullable=False),
+    _time("first_seen"),
+    _time("last_seen"),
+    Column("drains", Boolean, nullable=False),
+    Column("metadata", Text),
+    PrimaryKeyConstraint("id", name="workers_pkey"),
+    Index("workers_seen", "last_seen", "id"),
 )
 
 leader_leases = Table(

@@ -17,8 +17,10 @@ from corndog.domain.task import (
     Change,
     Claim,
     Content,
+    Failure,
     Hold,
     Match,
+    Membership,
     NewTask,
     Order,
     Outcome,
@@ -39,20 +41,36 @@ SPARE_HEADS = 64
 
 
 class Submission(msgspec.Struct, frozen=True):
-    """A task to be submitted under an id that the service has made."""
+    """A task to be submitted under an id that the service has made; `member` is its place in a job."""
 
     id: UUID
     new: NewTask
+    member: Membership | None = None
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """A task to be completed; `request` is the hash by which a repeat is known."""
+    """A task to be archived; `request` is the hash by which a repeat is known.
+
+    One that fails has an `error`, and `if_spent` ends it only if this failure is its last by its budget.
+    """
 
     id: UUID
     match: Match
     request: bytes | None = None
     next_task_ids: Sequence[UUID] = ()
     result: Content | None = None
+    error: str | None = None
+    if_spent: bool = False
+
+
+class Failing(msgspec.Struct, frozen=True, kw_only=True):
+    """A held task that has failed and may have more attempts."""
+
+    id: UUID
+    match: Match
+    failure: Failure
+    request: bytes
+    token: UUID
 
 
 class Update(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,6 +105,7 @@ async def submit(connection: Connection, items: Sequence[Submission]) -> dict[UU
     """Submit tasks in the order given; ids that exist already are left alone and not answered."""
     news = [item.new for item in items]
     policies = [new.policy for new in news]
+    members = [item.member for item in items]
     written = await connection.fetch(
         load("submit"),
         [item.id for item in items],
@@ -107,6 +126,9 @@ async def submit(connection: Connection, items: Sequence[Submission]) -> dict[UU
         [policy.max_lost for policy in policies],
         [new.metadata for new in news],
         *_contents(new.payload for new in news),
+        [member.job_id if member else None for member in members],
+        [member.name if member else None for member in members],
+        [member.waiting_on if member else 0 for member in members],
     )
     return _by_id(written)
 
@@ -118,8 +140,12 @@ async def end(
     phase: Phase,
     outcome: Outcome,
     any_phase: bool = False,
+    with_dependents: bool = False,
 ) -> dict[UUID, Task]:
-    """Archive tasks with their results. `any_phase` lets an item without a delivery end held and blocked tasks too."""
+    """Archive tasks with their results. `any_phase` lets an item without a delivery end held and blocked tasks too.
+
+    Tasks that others wait for are left alone unless `with_dependents`: then `cascade` and `settle` are to follow.
+    """
     written = await connection.fetch(
         load("end"),
         *_matches(items),
@@ -129,8 +155,43 @@ async def end(
         phase.value,
         any_phase,
         outcome.value,
+        with_dependents,
+        [item.error for item in items],
+        [item.if_spent for item in items],
     )
     return _by_id(written)
+
+
+async def fail(connection: Connection, items: Sequence[Failing]) -> dict[UUID, Task]:
+    """Use up an attempt of held tasks that have more."""
+    failures = [item.failure for item in items]
+    written = await connection.fetch(
+        load("fail"),
+        *_matches(items),
+        [failure.error for failure in failures],
+        [failure.retry_in for failure in failures],
+        [failure.chance for failure in failures],
+        [item.request for item in items],
+        [item.token for item in items],
+    )
+    return _by_id(written)
+
+
+async def revive(
+    connection: Connection, waiting_on: Mapping[UUID, int], token: UUID, *, of_jobs: bool = False
+) -> dict[UUID, Task]:
+    """Make ended tasks live again that are to wait for so many others; those of jobs only if `of_jobs`."""
+    return _by_id(await connection.fetch(load("revive"), list(waiting_on), list(waiting_on.values()), token, of_jobs))
+
+
+async def cascade(connection: Connection, ids: Iterable[UUID]) -> list[Task]:
+    """Cancel all that waits for these tasks, which have failed or were canceled."""
+    return _tasks(await connection.fetch(load("cascade"), list(ids)))
+
+
+async def settle(connection: Connection, ids: Iterable[UUID], *, completed: bool) -> list[Task]:
+    """Count these tasks, which have ended, as done for those that wait for them; answers the latter."""
+    return _tasks(await connection.fetch(load("settle"), list(ids), completed))
 
 
 async def update(connection: Connection, items: Sequence[Update]) -> dict[UUID, Task]:
@@ -275,7 +336,7 @@ def _columns(candidates: Sequence[Candidate]) -> tuple[list[object], ...]:
     )
 
 
-def _matches(items: Sequence[Ending | Update | Release]) -> tuple[list[object], ...]:
+def _matches(items: Sequence[Ending | Failing | Update | Release]) -> tuple[list[object], ...]:
     return (
         [item.id for item in items],
         [item.match.queue for item in items],

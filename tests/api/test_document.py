@@ -10,7 +10,7 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31
 
 from corndog.api import openapi
 from corndog.app import document
-from corndog.domain.limits import Sizes
+from corndog.domain.limits import Terms
 from tests.api.calls import JSON, MSGPACK, PROBLEM, Api
 from tests.servers import ROOT
 
@@ -224,7 +224,7 @@ def resolved(expression: str | None, answer: Any) -> Any:  # noqa: ANN401
 
 
 def test_it_says_the_limits_of_its_server() -> None:
-    other: Json = msgspec.json.decode(openapi.document(Sizes(payload=1, metadata=2, items=3, page=4)))
+    other: Json = msgspec.json.decode(openapi.document(Terms(payload=1, metadata=2, items=3, page=4)))
 
     schemas = other["components"]["schemas"]
     assert schemas["Next"]["properties"]["count"]["maximum"] == 3

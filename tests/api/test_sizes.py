@@ -58,20 +58,20 @@ async def test_a_result_one_byte_too_large_is_refused_and_the_holder_can_still_f
 
 @pytest.mark.parametrize("field", ["payload", "payload_base64"])
 async def test_payloads_at_and_over_the_limit(small: Api, field: str) -> None:
-    sizes = {size: of_size(size)[field.replace("payload", "result")] for size in (PAYLOAD, PAYLOAD + 1)}
+    terms = {size: of_size(size)[field.replace("payload", "result")] for size in (PAYLOAD, PAYLOAD + 1)}
 
-    await small.refuses(await small.try_submit(**{field: sizes[PAYLOAD + 1]}), 413, "too_large", field)
-    held = await small.submit_held(**{field: sizes[PAYLOAD]})
-    update = await small.try_update(held["id"], delivery=1, **{field: sizes[PAYLOAD + 1]})
+    await small.refuses(await small.try_submit(**{field: terms[PAYLOAD + 1]}), 413, "too_large", field)
+    held = await small.submit_held(**{field: terms[PAYLOAD]})
+    update = await small.try_update(held["id"], delivery=1, **{field: terms[PAYLOAD + 1]})
     await small.refuses_to_change(held, update, 413, "too_large", field)
     for place in ("next_task", "next_tasks"):
-        next_task = {field: sizes[PAYLOAD + 1]}
+        next_task = {field: terms[PAYLOAD + 1]}
         given = {place: next_task if place == "next_task" else [{}, next_task]}
         path = f"next_task.{field}" if place == "next_task" else f"next_tasks[1].{field}"
         await small.refuses_to_change(
             held, await small.try_complete(held["id"], delivery=1, **given), 413, "too_large", path
         )
-    assert (await small.update(held["id"], delivery=1, **{field: sizes[PAYLOAD]}))["task"]["phase"] == "held"
+    assert (await small.update(held["id"], delivery=1, **{field: terms[PAYLOAD]}))["task"]["phase"] == "held"
 
 
 async def test_raw_payloads_at_and_over_the_limit(small: Api) -> None:
@@ -168,7 +168,7 @@ async def test_a_body_that_only_says_it_is_too_large_is_refused_at_once(small: A
     writer.close()
 
 
-# At the sizes that a server has by default ------------------------------------
+# At the terms that a server has by default ------------------------------------
 
 
 @pytest.mark.parametrize("encoding", ["base64", "json", "raw", "msgpack"])

@@ -185,10 +185,10 @@ def play(
 ) -> None:
     loop = asyncio.new_event_loop()
     link = Link(accelerator_url, prefix=new_prefix(), timeout=TIMEOUT)
-    sizes = {size: make(link, size) for size in range(1, SIZE_MAX + 1)}
+    terms = {size: make(link, size) for size in range(1, SIZE_MAX + 1)}
     try:
         run_machine(
-            lambda: kind(loop, lambda size: World(link, sizes[size], flaws)),  # type: ignore[arg-type]  # any maker
+            lambda: kind(loop, lambda size: World(link, terms[size], flaws)),  # type: ignore[arg-type]  # any maker
             settings=settings(profile, stateful_step_count=40),
         )
     finally:

@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from corndog.domain.errors import Conflict, CorndogError
-from corndog.domain.task import Change, Claim, Content, NewTask, Phase, RetryPolicy
+from corndog.domain.task import Change, Claim, Content, Failure, Jitter, NewTask, Phase, RetryPolicy
 from tests.store.house import HOUR, MICROSECOND
 
 FUTURE = datetime(2200, 1, 1, tzinfo=UTC)
@@ -34,9 +34,24 @@ _news = st.builds(
     run_at=st.none() | st.none() | times,
     timeout=st.none() | st.none() | clocks,
     work_timeout=st.none() | clocks,
-    policy=st.builds(RetryPolicy, max_attempts=st.none() | st.just(3), max_lost=st.sampled_from([None, 1, 2])),
+    policy=st.builds(
+        RetryPolicy,
+        max_attempts=st.sampled_from([None, 1, 2, 3]),
+        backoff=st.sampled_from([timedelta(0), HOUR, timedelta(days=3, seconds=1, microseconds=7)]),
+        backoff_max=st.sampled_from([timedelta(days=100), timedelta(days=3650)]),
+        backoff_multiplier=st.sampled_from([1.0, 1.1, 1000.0]) | st.floats(1, 1000),
+        jitter=st.sampled_from(Jitter),
+        max_lost=st.sampled_from([None, 1, 2]),
+    ),
     metadata=st.none() | st.just('{"a": "\\u0000"}'),
     payload=payloads,
+)
+failures = st.builds(
+    Failure,
+    error=st.sampled_from(["", "it broke", "é\n"]),
+    retryable=st.sampled_from([True, True, True, False]),
+    retry_in=st.none() | st.none() | clocks,
+    chance=st.sampled_from([0.0, 1e-300, 0.1, 0.5, 1 - 2**-53]),
 )
 claims = st.builds(
     Claim,

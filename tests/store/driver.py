@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine
 from corndog.domain.errors import CorndogError
 from corndog.domain.listing import Filter, Include
 from corndog.domain.task import Match, Phase
-from corndog.service.tasks import Written
+from corndog.service.writes import Written
 from corndog.store.reading import now as database_time
 from tests.store.commands import told
 from tests.store.house import TABLES, House
@@ -40,12 +40,13 @@ class Driver(RuleBasedStateMachine):
             read = self.run(self.house.reading.get(task_id, Include(payload=True, result=True)))
             assert read == self.model.entry(task_id)
         assert [len(stored[table]) for table in TABLES] == [
-            *map(len, entries), len(self.model.payloads), len(self.model.results), len(self.model.runs)
+            *map(len, entries), len(self.model.payloads), len(self.model.results), len(self.model.runs), 0, 0
         ]  # fmt: skip
         for row in stored["task_runs"]:
             run = self.model.runs[row["task_id"], row["delivery"]]
             assert (row["worker_id"], row["claim_time"], row["outcome"]) == (run.worker_id, run.claim_time, run.outcome)
             assert (row["end_time"], row["request"] is None) == (run.end_time, run.request is None)
+            assert row["error"] == run.error
         for row in stored["archived_tasks"]:
             outcome, request, next_ids = self.model.ends[row["id"]]
             assert (row["outcome"], row["request"] is None) == (outcome, request is None)

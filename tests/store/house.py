@@ -12,12 +12,15 @@ from corndog.domain.task import Claim, Content, Match, NewTask, Task
 from corndog.hints.hints import Hints
 from corndog.service.claims import Claims
 from corndog.service.clocks import Clocks
+from corndog.service.endings import Endings
 from corndog.service.finding import ByHeads, ByHints, Find, HandOut, Scan
 from corndog.service.heartbeats import Heartbeats
 from corndog.service.ids import NewId, id_maker
 from corndog.service.polls import Polls
 from corndog.service.reading import Reading
 from corndog.service.refills import Refills
+from corndog.service.revivals import Revivals
+from corndog.service.submits import Submits
 from corndog.service.tasks import Tasks
 from corndog.service.writes import Writes
 from corndog.store import schema
@@ -28,7 +31,7 @@ SEARCHES: Mapping[str, Callable[[HandOut], Find]] = {"scan": Scan, "by_heads": B
 STRATEGIES = [*SEARCHES, "by_hints"]
 """The ways to find tasks; the last needs hints."""
 
-TABLES = ("tasks", "archived_tasks", "payloads", "results", "task_runs")
+TABLES = ("tasks", "archived_tasks", "payloads", "results", "task_runs", "jobs", "task_dependencies")
 HOUR = timedelta(hours=1)
 MICROSECOND = timedelta(microseconds=1)
 TEXT = Content(b"text", "text/plain", is_json=False)
@@ -42,7 +45,9 @@ class House:
         self.database = database
         self.polls = Polls()
         self.writes = Writes(database, self.polls, hints)
-        self.tasks = Tasks(database, self.writes, new_id)
+        self.submits = Submits(self.writes, new_id)
+        self.tasks = Tasks(self.writes, new_id)
+        self.endings = Endings(self.writes, new_id)
         hand_out = HandOut(database, new_id, DEFAULT_TIMEOUT)
         finds = {name: make(hand_out) for name, make in SEARCHES.items()}
         if hints:
@@ -53,9 +58,10 @@ class House:
         self.heartbeats = Heartbeats(database, hints.leases if hints else None)
         self.clocks = Clocks(database, self.writes)
         self.reading = Reading(database)
+        self.revivals = Revivals(self.writes, self.reading, new_id)
 
     async def submit(self, number: int = 1, **asked: Any) -> list[Task]:  # noqa: ANN401
-        return await self.tasks.submit([NewTask(**asked)] * number)
+        return await self.submits.submit([NewTask(**asked)] * number)
 
     async def claim(self, queue: str | Sequence[str], *, strategy: str = "scan", **asked: Any) -> list[Entry]:  # noqa: ANN401
         queues = (queue,) if isinstance(queue, str) else tuple(queue)
@@ -97,4 +103,4 @@ def ids(tasks: Sequence[Task] | Sequence[Entry]) -> list[UUID]:
     return [task.task.id if isinstance(task, Entry) else task.id for task in tasks]
 
 
-assert set(TABLES) | {"leader_leases"} == set(schema.metadata.tables)
+assert set(TABLES) | {"leader_leases", "idempotency_keys", "workers"} == set(schema.metadata.tables)

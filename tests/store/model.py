@@ -7,7 +7,20 @@ from uuid import UUID
 from corndog.domain import replays, transitions
 from corndog.domain.errors import Code, NotFound
 from corndog.domain.listing import Entry, Filter
-from corndog.domain.task import ARCHIVED, Change, Claim, Content, Match, NewTask, Outcome, Phase, Run, Task
+from corndog.domain.task import (
+    ARCHIVED,
+    CanceledBy,
+    Change,
+    Claim,
+    Content,
+    Failure,
+    Match,
+    NewTask,
+    Outcome,
+    Phase,
+    Run,
+    Task,
+)
 from tests.store.house import DEFAULT_TIMEOUT
 from tests.unit.samples import Past
 
@@ -100,6 +113,49 @@ class Model:
         self._end_run(task, Outcome.RELEASED, now, request)
         self.tasks[task_id] = transitions.release(task, delay, now)
 
+    def fail(self, task_id: UUID, failure: Failure, now: datetime, request: bytes) -> None:
+        task = self.tasks[task_id]
+        self.tasks[task_id] = after = transitions.fail(task, failure, now)
+        if after.phase is Phase.FAILED:
+            self.ends[task_id] = (Outcome.FAILED, request, ())
+        else:
+            self._end_run(task, Outcome.FAILED, now, request, failure.error)
+
+    def revive(self, task_id: UUID, now: datetime) -> None:
+        task = self.tasks[task_id]
+        outcome, request, _ = self.ends.pop(task_id)
+        if task.claim_time is not None:
+            self.runs[task_id, task.delivery] = Run(
+                task_id=task_id,
+                delivery=task.delivery,
+                worker_id=task.held_by or "",
+                claim_time=task.claim_time,
+                end_time=task.update_time,
+                outcome=outcome,
+                request=request,
+                error=task.last_error if outcome is Outcome.FAILED else None,
+            )
+        self.tasks[task_id] = transitions.revive(task, 0, now)
+
+    def history(self, task_id: UUID) -> list[Run]:
+        """Give all deliveries of a task, the one that holds it and the one that ended it included."""
+        runs = [run for (owner, _), run in self.runs.items() if owner == task_id]
+        task = self.tasks[task_id]
+        if task.claim_time is None:
+            return runs
+        outcome, request, _ = self.ends.get(task_id, (None, None, ()))
+        last = Run(
+            task_id=task_id,
+            delivery=task.delivery,
+            worker_id=task.held_by or "",
+            claim_time=task.claim_time,
+            end_time=task.update_time if outcome else None,
+            outcome=outcome,
+            request=request,
+            error=task.last_error if outcome is Outcome.FAILED else None,
+        )
+        return [*runs, last]
+
     def complete(
         self, task_id: UUID, result: Content | None, next_ids: Sequence[UUID], now: datetime, request: bytes
     ) -> None:
@@ -109,7 +165,7 @@ class Model:
             self.results[task_id] = result
 
     def cancel(self, task_id: UUID, now: datetime) -> None:
-        self.tasks[task_id] = transitions.end(self.tasks[task_id], Phase.CANCELED, now)
+        self.tasks[task_id] = transitions.end(self.tasks[task_id], Phase.CANCELED, now, CanceledBy.REQUEST)
         self.ends[task_id] = (Outcome.CANCELED, None, ())
 
     def extend(self, task_id: UUID, now: datetime) -> None:
@@ -132,8 +188,10 @@ class Model:
     def unpark(self, task_id: UUID, now: datetime) -> None:
         self.tasks[task_id] = transitions.unpark(self.tasks[task_id], now)
 
-    def _end_run(self, task: Task, outcome: Outcome, now: datetime, request: bytes | None) -> None:
-        if run := transitions.ended_run(task, outcome, now, request):
+    def _end_run(
+        self, task: Task, outcome: Outcome, now: datetime, request: bytes | None, error: str | None = None
+    ) -> None:
+        if run := transitions.ended_run(task, outcome, now, request, error):
             assert (task.id, task.delivery) not in self.runs
             self.runs[task.id, task.delivery] = run
 

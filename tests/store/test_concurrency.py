@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 async def complete(house: House, task: Task) -> bool:
     """Complete a hold; False if it is no more."""
     try:
-        await house.tasks.complete(task.id, held_match(task), TEXT, [])
+        await house.endings.complete(task.id, held_match(task), TEXT, [])
     except Conflict as refusal:
         if refusal.code not in {Code.STALE_DELIVERY, Code.ENDED}:
             raise
@@ -117,7 +117,7 @@ async def test_twenty_identical_completions_with_a_next_task(any_house: House) -
     for _ in range(3):
         hold = await house.held("q")
         answers = await asyncio.gather(
-            *(house.tasks.complete(hold.id, held_match(hold), TEXT, [NewTask(queue="n")]) for _ in range(20))
+            *(house.endings.complete(hold.id, held_match(hold), TEXT, [NewTask(queue="n")]) for _ in range(20))
         )
         assert Counter(answer.replayed for answer in answers) == {False: 1, True: 19}
         [[next_id]] = {tuple(answer.next_task_ids) for answer in answers}
@@ -130,7 +130,7 @@ async def test_twenty_different_completions_of_one_delivery(any_house: House) ->
     hold = await any_house.held("q")
     nexts = [[NewTask(queue="n", priority=number)] for number in range(20)]
     answers = await asyncio.gather(
-        *(any_house.tasks.complete(hold.id, held_match(hold), TEXT, new) for new in nexts), return_exceptions=True
+        *(any_house.endings.complete(hold.id, held_match(hold), TEXT, new) for new in nexts), return_exceptions=True
     )
     refusals = [answer for answer in answers if isinstance(answer, Conflict)]
     assert [refusal.code for refusal in refusals] == [Code.OTHER_REQUEST] * 19
@@ -189,7 +189,7 @@ async def test_a_mixed_load_comes_through(any_database: Database, any_url: str) 
                     case 2:
                         await house.tasks.release(task.id, held_match(task), timedelta(microseconds=draw.randint(0, 1)))
                     case 3:
-                        await house.tasks.complete(
+                        await house.endings.complete(
                             task.id, held_match(task), TEXT, [NewTask(queue="p"), NewTask(queue="q")]
                         )
                     case _:

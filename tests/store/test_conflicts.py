@@ -53,7 +53,7 @@ async def test_refusals_are_the_same(database: Database, empty_database_url: str
     try:
         for _ in range(6):
             with pytest.raises(Conflict) as refusal:
-                await house.tasks.complete(task.id, Match(delivery=7), TEXT, [])
+                await house.endings.complete(task.id, Match(delivery=7), TEXT, [])
             assert refusal.value.code is Code.STALE_DELIVERY
     finally:
         await store.close()
@@ -71,14 +71,14 @@ async def test_a_crowd_with_a_fifth_of_all_statements_failing(
             await house.submit(queue="q", payload=TEXT)
             for entry in await house.claim("q", strategy=strategy, worker_id=name):
                 deliveries.append((entry.task.id, entry.task.delivery))
-                await house.tasks.complete(entry.task.id, held_match(entry.task), TEXT, [])
+                await house.endings.complete(entry.task.id, held_match(entry.task), TEXT, [])
 
     try:
         await asyncio.gather(*(work(f"worker {number}") for number in range(32)))
         while entries := await house.claim("q", count=10, strategy=strategy):
             for entry in entries:
                 deliveries.append((entry.task.id, entry.task.delivery))
-                await house.tasks.complete(entry.task.id, held_match(entry.task), TEXT, [])
+                await house.endings.complete(entry.task.id, held_match(entry.task), TEXT, [])
     finally:
         await store.close()
     assert store.injected > store.statements * 0.1
@@ -96,7 +96,7 @@ async def test_conflicts_without_end_are_answered_in_time(database: Database, em
         for write in (
             house.submit(queue="q"),
             house.claim("q"),
-            house.tasks.complete(task.id, unheld_match(task), TEXT, []),
+            house.endings.complete(task.id, unheld_match(task), TEXT, []),
             house.clocks.unpark(),
         ):
             with pytest.raises(Unavailable):

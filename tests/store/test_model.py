@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
+from random import Random
 from typing import Any, TypeAlias
 from uuid import UUID, uuid4
 
@@ -17,12 +18,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, MultipleResults, initialize, multiple, rule
 from hypothesis.stateful import run_state_machine_as_test as run_machine
+from msgspec import structs
 
 from corndog.domain import checks, replays, transitions
 from corndog.domain.listing import Entry, Filter, Include, Place
-from corndog.domain.task import Change, Claim, Content, Hold, Match, NewTask, Phase, Standing
+from corndog.domain.task import Change, Claim, Content, Failure, Hold, Match, NewTask, Phase, Standing
 from corndog.hints.hints import Hints
-from corndog.service.tasks import Written
+from corndog.service.writes import Written
 from corndog.store.engine import Database, Isolation
 from tests.store.commands import (
     FUTURE,
@@ -32,6 +34,7 @@ from tests.store.commands import (
     changes,
     claims,
     clocks,
+    failures,
     news,
     payloads,
     phases,
@@ -49,6 +52,17 @@ Send: TypeAlias = Callable[[], Sequence[UUID]]
 def check_all(news: Sequence[NewTask], at: str = "") -> None:
     for place, new in enumerate(news):
         checks.check_new(new, at=at.format(place=place))
+
+
+class FixedChance(Random):
+    """Chance that is known."""
+
+    def __init__(self, chance: float) -> None:
+        super().__init__()
+        self._chance = chance
+
+    def random(self) -> float:
+        return self._chance
 
 
 FIELDS = {"worker_id": "held_by", "submitted_after": "submit_time", "submitted_before": "submit_time"}
@@ -74,7 +88,7 @@ class Machine(Driver):
     @rule(target=tasks, asked=st.lists(news, min_size=1, max_size=3))
     def submit(self, asked: list[NewTask]) -> MultipleResults[UUID]:
         refusal = self.refusal_of(lambda: check_all(asked))
-        submitted = self.answer(refusal, self.house.tasks.submit(asked))
+        submitted = self.answer(refusal, self.house.submits.submit(asked))
         if submitted is None:
             return multiple()
         ids = [task.id for task in submitted]
@@ -173,6 +187,47 @@ class Machine(Driver):
             assert written == Written(task=self.model.tasks[task_id])
         return ()
 
+    @rule(target=requests, task_id=tasks, aim=aims, failure=failures)
+    def fail(self, task_id: UUID, aim: dict[str, str], failure: Failure) -> Send:
+        task_id = self.nearest(task_id, Phase.HELD)
+        send = partial(self.do_fail, task_id, self.match(task_id, aim), failure)
+        send()
+        return send
+
+    def do_fail(self, task_id: UUID, match: Match, failure: Failure) -> Sequence[UUID]:
+        request = repr(("fail", match, failure)).encode()
+
+        def judge() -> bool:
+            if self.model.is_repeat(task_id, match.delivery, request):
+                return True
+            checks.check_match(self.model.known(task_id), match, parked_too=False)
+            return False
+
+        if match.delivery is None:
+            return ()  # the API demands it
+        self.house.endings._random = FixedChance(failure.chance)
+        asked = msgspec.structs.replace(failure, chance=0.0)
+        if written := self.write(task_id, judge, self.house.endings.fail(task_id, match, asked)):
+            self.model.fail(task_id, failure, written.task.update_time, request)
+            assert written == Written(task=self.model.tasks[task_id])
+        return ()
+
+    @rule(task_id=tasks, phase=st.sampled_from([Phase.FAILED, Phase.FAILED, Phase.CANCELED, Phase.COMPLETED, None]))
+    def revive(self, task_id: UUID, phase: Phase | None) -> None:
+        task_id = self.nearest(task_id, phase)
+
+        def judge() -> bool:
+            return replays.is_revive_replay(self.model.known(task_id))
+
+        if written := self.write(task_id, judge, self.house.revivals.revive(task_id)):
+            self.model.revive(task_id, written.task.update_time)
+            assert written == Written(task=self.model.tasks[task_id])
+
+    @rule(task_id=tasks)
+    def read_history(self, task_id: UUID) -> None:
+        told = [structs.replace(run, request=None) for run in self.run(self.house.reading.runs(task_id))]
+        assert told == [structs.replace(run, request=None) for run in self.model.history(task_id)]
+
     @rule(target=requests, task_id=tasks, phase=phases, aim=aims, result=payloads, is_meant=rarely)
     def complete(
         self, task_id: UUID, phase: Phase | None, aim: dict[str, str], result: Content | None, is_meant: bool
@@ -205,7 +260,7 @@ class Machine(Driver):
             return False
 
         _, _, submitted = self.model.ends.get(task_id, (None, None, ()))
-        written = self.write(task_id, judge, self.house.tasks.complete(task_id, match, result, asked), submitted)
+        written = self.write(task_id, judge, self.house.endings.complete(task_id, match, result, asked), submitted)
         if written is None:
             return ()
         next_ids = written.next_task_ids
@@ -229,7 +284,7 @@ class Machine(Driver):
             checks.check_fields(self.model.known(task_id), match)
             return False
 
-        if written := self.write(task_id, judge, self.house.tasks.cancel(task_id, match)):
+        if written := self.write(task_id, judge, self.house.endings.cancel(task_id, match)):
             self.model.cancel(task_id, written.task.update_time)
             assert written == Written(task=self.model.tasks[task_id])
 

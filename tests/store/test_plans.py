@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from corndog.domain.listing import Filter, Include, Place
-from corndog.domain.task import Candidate, Change, Claim, Hold, Match, NewTask, Outcome, Phase
+from corndog.domain.task import Candidate, Change, Claim, Failure, Hold, Match, NewTask, Outcome, Phase
 from corndog.store import reading
 from corndog.store import tasks as store
 from corndog.store.engine import Connection, Database
@@ -30,6 +30,7 @@ KNOWABLE = {
     "ready": "tasks WHERE phase = 'ready' AND queue = 'queue 1'",
     "held": "tasks WHERE phase = 'held' AND due_time > now()",
     "completed": "archived_tasks WHERE phase = 'completed'",
+    "failed": "archived_tasks WHERE phase = 'failed'",
 }
 
 
@@ -44,6 +45,11 @@ KNOWN: dict[str, UUID] = {}
 def update(task_id: UUID, change: Change) -> store.Update:
     match = Match(delivery=1) if task_id == KNOWN["held"] else Match(current_state="a")
     return store.Update(id=task_id, match=match, change=change, request=b"r", token=uuid4())
+
+
+def failing(task_id: UUID) -> store.Failing:
+    failure = Failure(error="e", chance=0.5)
+    return store.Failing(id=task_id, match=Match(delivery=1), failure=failure, request=b"r", token=uuid4())
 
 
 def release(task_id: UUID) -> store.Release:
@@ -85,11 +91,17 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     "heartbeat": (lambda c: store.heartbeat(c, [Hold(known("held"), 1), Hold(uuid4(), 1)]), {"tasks_pkey"}),
     "claim_by_key": (claim_by_key, {"tasks_pkey", "payloads_pkey"}),
     "claimed_by": (lambda c: store.claimed_by(c, "w", uuid4()), {"tasks_held", "payloads_pkey"}),
-    "end a hold": (lambda c: end(c, "held"), {"tasks_pkey"}),
-    "end an unheld one": (lambda c: end(c, "ready"), {"tasks_pkey"}),
+    "end a hold": (lambda c: end(c, "held"), {"tasks_pkey", "task_dependencies_of_parents"}),
+    "end an unheld one": (lambda c: end(c, "ready"), {"tasks_pkey", "task_dependencies_of_parents"}),
     "move": (lambda c: store.update(c, [update(known("held"), Change(new_state="n", payload=TEXT))]), {"tasks_pkey"}),
     "progress": (lambda c: store.update(c, [update(known("ready"), Change(payload=TEXT))]), {"tasks_pkey"}),
     "release": (lambda c: store.release(c, [release(known("held"))]), {"tasks_pkey"}),
+    "fail": (lambda c: store.fail(c, [failing(known("held"))]), {"tasks_pkey"}),
+    "revive": (lambda c: store.revive(c, {known("failed"): 0}, uuid4()), {"archived_tasks_pkey"}),
+    "runs": (
+        lambda c: reading.runs(c, known("completed")),
+        {"tasks_pkey", "archived_tasks_pkey", "task_runs_pkey"},
+    ),
     "look_up": (
         lambda c: store.look_up(c, known("completed"), 1),
         {"tasks_pkey", "archived_tasks_pkey", "task_runs_pkey"},
@@ -205,7 +217,8 @@ async def test_a_listing_goes_by_its_index(
     wanted = msgspec.structs.replace(FILTERS[name], archived=archived)
     page: Call = partial(reading.page, wanted=wanted, after=place, limit=101, include=EVERYTHING)
     plan = await explain(filled.connection, page, is_generic=is_generic)
-    assert_indexed(plan, {f"{'archived_tasks' if archived else 'tasks'}_listed", "payloads_pkey", "results_pkey"})
+    index = "of_jobs" if wanted.job_id else "listed"
+    assert_indexed(plan, {f"{'archived_tasks' if archived else 'tasks'}_{index}", "payloads_pkey", "results_pkey"})
 
 
 ORDERED = {"tasks_ready", "tasks_timed", "tasks_parked"}

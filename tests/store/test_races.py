@@ -20,20 +20,20 @@ from tests.store.writes import left, told
 Act = Callable[[House, str, Task], Awaitable[Any]]
 
 READY: dict[str, Act] = {
-    "complete": lambda h, _, t: h.tasks.complete(t.id, unheld_match(t), TEXT, []),
+    "complete": lambda h, _, t: h.endings.complete(t.id, unheld_match(t), TEXT, []),
     "move": lambda h, _, t: h.tasks.update(t.id, unheld_match(t), Change(new_state="n", payload=TEXT)),
     "progress": lambda h, _, t: h.tasks.update(t.id, unheld_match(t), Change(priority=3, payload=TEXT)),
-    "cancel": lambda h, _, t: h.tasks.cancel(t.id, Match()),
+    "cancel": lambda h, _, t: h.endings.cancel(t.id, Match()),
     "claim by key": lambda h, q, _: h.claim(q, strategy="by_heads", worker_id="other"),
 }
 HELD: dict[str, Act] = {
-    "complete": lambda h, _, t: h.tasks.complete(t.id, held_match(t), TEXT, []),
-    "complete otherwise": lambda h, _, t: h.tasks.complete(t.id, held_match(t), None, []),
+    "complete": lambda h, _, t: h.endings.complete(t.id, held_match(t), TEXT, []),
+    "complete otherwise": lambda h, _, t: h.endings.complete(t.id, held_match(t), None, []),
     "move": lambda h, _, t: h.tasks.update(t.id, held_match(t), Change(new_state="n", payload=TEXT)),
     "progress": lambda h, _, t: h.tasks.update(t.id, held_match(t), Change(timeout=2 * HOUR, payload=TEXT)),
     "release": lambda h, _, t: h.tasks.release(t.id, held_match(t), None),
     "release later": lambda h, _, t: h.tasks.release(t.id, held_match(t), HOUR),
-    "cancel": lambda h, _, t: h.tasks.cancel(t.id, Match()),
+    "cancel": lambda h, _, t: h.endings.cancel(t.id, Match()),
     "sweep": lambda h, q, t: h.clocks.clean_up(t.due_time, q),
 }
 

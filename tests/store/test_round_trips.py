@@ -93,11 +93,11 @@ async def test_each_plain_call_is_one_round_trip(empty_database_url: str, isolat
             ]:
                 match = unheld_match(task) if task.held_by is None else held_match(task)
                 before = wire.round_trips
-                await house.tasks.complete(task.id, match, TEXT, nexts)
+                await house.endings.complete(task.id, match, TEXT, nexts)
                 counted[name] = wire.round_trips - before
             cancelled = (await house.submit(queue="r"))[0]
             before = wire.round_trips
-            await house.tasks.cancel(cancelled.id, Match())
+            await house.endings.cancel(cancelled.id, Match())
             counted["cancel"] = wire.round_trips - before
             return counted
 

@@ -10,7 +10,11 @@ from corndog.store.statements import load, names
 from tests.servers import ROOT
 
 SQL = ROOT / "corndog" / "store" / "sql"
-TABLED = {"list": ["tasks", "archived_tasks"], "content": ["payloads", "results"]}
+TABLED = {
+    "list": ["tasks", "archived_tasks"],
+    "list_of_job": ["tasks", "archived_tasks"],
+    "content": ["payloads", "results"],
+}
 STATEMENTS = [(name, table) for name in names() for table in TABLED.get(name, [""])]
 LOCK_FREE = {"ready_heads", "ready_windows", "still_ready", "claimed_by"}
 """What a claim reads on CockroachDB, where a scan that skips locked rows locks too much."""

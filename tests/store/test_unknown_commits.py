@@ -38,7 +38,7 @@ def unlucky(database: Database, empty_database_url: str, hints: Hints) -> Unluck
 async def test_a_submitted_task_that_has_ended_by_then_is_not_submitted_again(house: House, unlucky: Unlucky) -> None:
     async def work_it() -> None:
         [entry] = await house.claim("q")
-        await house.tasks.complete(entry.task.id, held_match(entry.task), TEXT, [])
+        await house.endings.complete(entry.task.id, held_match(entry.task), TEXT, [])
 
     async with unlucky(work_it) as other:
         [task] = await other.submit(queue="q", payload=TEXT)
@@ -57,7 +57,7 @@ async def test_a_submitted_task_that_is_held_by_then_is_answered_as_it_is(house:
 async def test_a_group_of_which_one_has_ended_by_then(house: House, unlucky: Unlucky) -> None:
     async def work_one() -> None:
         [entry] = await house.claim("q")
-        await house.tasks.cancel(entry.task.id, Match())
+        await house.endings.cancel(entry.task.id, Match())
 
     async with unlucky(work_one) as other:
         tasks = await other.submit(3, queue="q")
@@ -76,7 +76,7 @@ async def test_a_claim_that_was_swept_by_then_is_made_again(house: House, unluck
         [entry] = await other.claim("q", strategy=strategy)
     assert entry.task.phase is Phase.HELD
     assert entry.task.delivery in {1, 2}  # by key, the lost answer was that of a look at the heads
-    await house.tasks.complete(entry.task.id, held_match(entry.task), None, [])
+    await house.endings.complete(entry.task.id, held_match(entry.task), None, [])
 
 
 async def test_a_release_of_a_task_that_others_hold_by_then(house: House, unlucky: Unlucky) -> None:

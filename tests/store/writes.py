@@ -8,7 +8,7 @@ import msgspec
 
 from corndog.domain.listing import Entry
 from corndog.domain.task import Change, Match, NewTask, Phase, RetryPolicy, Task
-from corndog.service.tasks import Written
+from corndog.service.writes import Written
 from tests.store.house import HOUR, MICROSECOND, TEXT, House, held_match, unheld_match
 
 Write = Callable[[House, str, list[Task]], Awaitable[Any]]
@@ -64,16 +64,16 @@ def _next(queue: str) -> list[NewTask]:
 
 
 WRITES: dict[str, tuple[str, Write]] = {
-    "submit": ("nothing", lambda h, q, _: h.tasks.submit([NewTask(queue=q, payload=TEXT)])),
-    "submit a group": ("ready", lambda h, q, _: h.tasks.submit(_next(q) * 2)),
+    "submit": ("nothing", lambda h, q, _: h.submits.submit([NewTask(queue=q, payload=TEXT)])),
+    "submit a group": ("ready", lambda h, q, _: h.submits.submit(_next(q) * 2)),
     "claim": ("ready", lambda h, q, _: h.claim(q, count=2, worker_id="w")),
     "claim by key": ("ready", lambda h, q, _: h.claim(q, count=2, worker_id="w", strategy="by_heads")),
     "claim anonymously": ("ready", lambda h, q, _: h.claim(q)),
     "claim from two": ("two", lambda h, q, _: h.claim([q, f"{q}+"], count=3)),
     "claim from two by key": ("two", lambda h, q, _: h.claim([q, f"{q}+"], count=3, strategy="by_heads")),
-    "complete": ("held", lambda h, _, t: h.tasks.complete(t[0].id, held_match(t[0]), TEXT, [])),
-    "complete unheld": ("ready", lambda h, _, t: h.tasks.complete(t[0].id, unheld_match(t[0]), TEXT, [])),
-    "complete with next": ("held", lambda h, q, t: h.tasks.complete(t[0].id, held_match(t[0]), TEXT, _next(q))),
+    "complete": ("held", lambda h, _, t: h.endings.complete(t[0].id, held_match(t[0]), TEXT, [])),
+    "complete unheld": ("ready", lambda h, _, t: h.endings.complete(t[0].id, unheld_match(t[0]), TEXT, [])),
+    "complete with next": ("held", lambda h, q, t: h.endings.complete(t[0].id, held_match(t[0]), TEXT, _next(q))),
     "move": ("held", lambda h, _, t: h.tasks.update(t[0].id, held_match(t[0]), MOVE)),
     "move unheld": ("ready", lambda h, _, t: h.tasks.update(t[0].id, unheld_match(t[0]), MOVE)),
     "move parked": ("parked", lambda h, _, t: h.tasks.update(t[0].id, unheld_match(t[0]), MOVE)),
@@ -82,8 +82,8 @@ WRITES: dict[str, tuple[str, Write]] = {
     "progress parked": ("parked", lambda h, _, t: h.tasks.update(t[0].id, unheld_match(t[0]), PROGRESS)),
     "release": ("held", lambda h, _, t: h.tasks.release(t[0].id, held_match(t[0]), None)),
     "release later": ("held", lambda h, _, t: h.tasks.release(t[0].id, held_match(t[0]), HOUR)),
-    "cancel": ("ready", lambda h, _, t: h.tasks.cancel(t[0].id, Match())),
-    "cancel held": ("held", lambda h, _, t: h.tasks.cancel(t[0].id, Match())),
+    "cancel": ("ready", lambda h, _, t: h.endings.cancel(t[0].id, Match())),
+    "cancel held": ("held", lambda h, _, t: h.endings.cancel(t[0].id, Match())),
     "sweep": ("overdue", lambda h, q, _: h.clocks.clean_up(queue=q)),
     "unpark": ("due", lambda h, _, __: h.clocks.unpark()),
 }

@@ -82,7 +82,7 @@ def test_other_names(name: str | None) -> None:
     limits.check_name(name, "kind")
 
 
-# Sizes, media types, times -----------------------------------------------------
+# Terms, media types, times -----------------------------------------------------
 
 
 def test_sizes() -> None:

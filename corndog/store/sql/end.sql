@@ -1,10 +1,14 @@
--- Archive tasks as completed or canceled ($10), with their results. $11: whoever holds them (a cancel), where a
--- given delivery must still match.
+-- Archive tasks as completed, failed or canceled ($10), with their results. $11: whoever holds them (a cancel), where
+-- a given delivery must still match. A failure that is the last only if the budget is spent says so for itself. Tasks
+-- that others wait for are left alone unless $13: their end is a matter of more than one statement.
 WITH item AS (
     SELECT *
     FROM unnest(
-        $1::uuid[], $2::text[], $3::text[], $4::int8[], $5::bytea[], $6::text[], $7::bytea[], $8::text[], $9::bool[]
-    ) AS item (id, queue, current_state, delivery, request, next_task_ids, result, content_type, is_json)
+        $1::uuid[], $2::text[], $3::text[], $4::int8[], $5::bytea[], $6::text[], $7::bytea[], $8::text[], $9::bool[],
+        $14::text[], $15::bool[]
+    ) AS item (
+        id, queue, current_state, delivery, request, next_task_ids, result, content_type, is_json, error, if_spent
+    )
 ),
 ended AS (
     DELETE FROM tasks AS t
@@ -17,12 +21,19 @@ ended AS (
             WHEN $11::bool THEN true
             ELSE t.phase = 'ready' OR (t.phase = 'parked' AND t.due_time IS NOT NULL)
         END
+        AND (NOT item.if_spent OR t.attempt + 1 >= t.max_attempts)
+        AND (
+            $13::bool OR t.job_id IS NULL
+            OR NOT EXISTS (SELECT FROM task_dependencies AS d WHERE d.parent_id = t.id)
+        )
     RETURNING {record}
 ),
 ending AS (
     SELECT
         item.id, $10::text AS phase, $12::text AS outcome, 0 AS lost, item.request,
-        item.next_task_ids::uuid[] AS next_task_ids
+        item.next_task_ids::uuid[] AS next_task_ids, item.error,
+        CASE WHEN $12::text = 'failed' THEN 1 ELSE 0 END AS attempt,
+        CASE WHEN $10::text = 'canceled' THEN 'request' END AS canceled_by
     FROM item
 ),
 archived AS (

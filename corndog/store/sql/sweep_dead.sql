@@ -23,8 +23,8 @@ WITH ended AS (
 ),
 ending AS (
     SELECT
-        'failed' AS phase, 'dead' AS outcome, 1 AS lost, NULL::bytea AS request,
-        ARRAY[]::uuid[] AS next_task_ids
+        'failed' AS phase, 'dead' AS outcome, 1 AS lost, 0 AS attempt, NULL::bytea AS request,
+        ARRAY[]::uuid[] AS next_task_ids, NULL::text AS canceled_by, NULL::text AS error
 ),
 archived AS (
     {archive}

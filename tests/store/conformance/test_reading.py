@@ -56,7 +56,7 @@ async def test_look_up_tells_of_the_delivery_asked_for(bench: Bench) -> None:
     task = await bench.put_held()
     await bench.tasks.release(task.id, held_match(task), None)
     [entry] = await bench.take(task.id, token=uuid4())
-    await bench.tasks.complete(task.id, held_match(entry.task), None, [])
+    await bench.endings.complete(task.id, held_match(entry.task), None, [])
     outcomes = {delivery: (await bench.found(task.id, delivery)).run_outcome for delivery in (None, 0, 1, 2, 3)}
     assert outcomes == {None: None, 0: None, 1: Outcome.RELEASED, 2: None, 3: None}
     assert await bench.do(lambda c: store.look_up(c, uuid4(), 1)) is None

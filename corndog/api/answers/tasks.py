@@ -1,21 +1,22 @@
-"""What clients get, made of what the use cases give."""
+"""Answers about tasks."""
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
-from itertools import groupby
-from operator import itemgetter
+from collections.abc import Iterable
+from http import HTTPStatus
 from typing import Annotated
 from uuid import UUID
 
 import msgspec
 from msgspec import Meta
 
+from corndog.api.answers.times import seconds, text
 from corndog.api.fields import UNGIVEN, AnyJson, Base64, JsonObject, Time, Ungiven
 from corndog.api.media import Media
+from corndog.api.problems import Problem, problem_of
 from corndog.domain import task as domain
+from corndog.domain.errors import CorndogError
 from corndog.domain.listing import Entry
-from corndog.domain.task import Content, Jitter, Phase, Standing
-from corndog.service.tasks import Written
+from corndog.domain.task import CanceledBy, Content, Jitter, Outcome, Phase
+from corndog.service.writes import Written
 
 
 class Task(msgspec.Struct, kw_only=True):
@@ -53,6 +54,10 @@ class Task(msgspec.Struct, kw_only=True):
     waiting_on: int
     last_error: str | None
     metadata: JsonObject | None
+    canceled_by: Annotated[
+        CanceledBy | None,
+        Meta(description="What canceled it: a request, the end of a parent, or that of its job."),
+    ]
     payload: AnyJson | Ungiven = UNGIVEN
     payload_base64: Base64 | Ungiven = UNGIVEN
     content_type: str | Ungiven = UNGIVEN
@@ -95,74 +100,6 @@ class Completed(msgspec.Struct):
     replayed: bool
 
 
-class Beat(msgspec.Struct):
-    """How one delivery stands."""
-
-    id: UUID
-    delivery: int
-    status: Annotated[
-        Standing,
-        Meta(description="`held`: go on. `canceled`: the task was canceled. `lost`: others hold or have ended it."),
-    ]
-    lease_expires: Annotated[
-        Time | None, Meta(description="Until when it is held, by the database's commit; null: not held, or no clock.")
-    ]
-
-
-class Beats(msgspec.Struct):
-    """How each delivery stands, in the order of the request."""
-
-    deliveries: list[Beat]
-
-
-class CleanedUp(msgspec.Struct):
-    """How many clocks were ended."""
-
-    timed_out: int
-
-
-class Queues(msgspec.Struct):
-    """The queues that have live tasks."""
-
-    queues: list[str]
-    total_task_count: int
-
-
-class QueueCounts(msgspec.Struct):
-    """How many live tasks each queue has."""
-
-    queue_counts: dict[str, int]
-    total_task_count: int
-
-
-class StateCounts(msgspec.Struct):
-    """How many live tasks a queue has in each state."""
-
-    queue: str
-    count: int
-    state_counts: dict[str, int]
-
-
-class QueueAndStateCounts(msgspec.Struct):
-    """How many live tasks each queue has in each state."""
-
-    queue_and_state_counts: dict[str, StateCounts]
-
-
-class Health(msgspec.Struct):
-    """Whether the server takes work, and what it has to say about its parts."""
-
-    status: Annotated[str, Meta(description="`ok`, `degraded` (works, but slower), or `unavailable`.")]
-    checks: dict[str, str]
-    warnings: list[str]
-
-
-class Alive(msgspec.Struct):
-    """The process answers."""
-
-    status: str = "ok"
-
-
 def view(media: Media, task: domain.Task, payload: Content | None = None, result: Content | None = None) -> Task:
     """Show a task in an encoding."""
     answer = Task(
@@ -175,14 +112,14 @@ def view(media: Media, task: domain.Task, payload: Content | None = None, result
         home_state=task.home_state,
         home_target=task.home_target,
         priority=task.priority,
-        submit_time=_text(task.submit_time),
-        update_time=_text(task.update_time),
-        timeout=_seconds(task.timeout),
-        work_timeout=_seconds(task.work_timeout),
-        due_time=None if task.due_time is None else _text(task.due_time),
+        submit_time=text(task.submit_time),
+        update_time=text(task.update_time),
+        timeout=seconds(task.timeout),
+        work_timeout=seconds(task.work_timeout),
+        due_time=None if task.due_time is None else text(task.due_time),
         delivery=task.delivery,
         held_by=task.held_by,
-        claim_time=None if task.claim_time is None else _text(task.claim_time),
+        claim_time=None if task.claim_time is None else text(task.claim_time),
         attempt=task.attempt,
         max_attempts=task.max_attempts,
         backoff=task.backoff.total_seconds(),
@@ -196,6 +133,7 @@ def view(media: Media, task: domain.Task, payload: Content | None = None, result
         waiting_on=task.waiting_on,
         last_error=task.last_error,
         metadata=None if task.metadata is None else media.write_object(task.metadata),
+        canceled_by=task.canceled_by,
     )
     if payload is not None:
         answer.content_type = payload.media_type
@@ -222,34 +160,63 @@ def changed(media: Media, written: Written) -> Changed:
     return Changed(task=view(media, written.task), replayed=written.replayed)
 
 
-def beats(answered: Iterable[domain.Beat]) -> Beats:
-    """Answer a heartbeat."""
-    return Beats(
+class Run(msgspec.Struct):
+    """One delivery of a task, from its claim to its end."""
+
+    delivery: int
+    worker_id: str
+    claim_time: Time
+    end_time: Annotated[Time | None, Meta(description="Null while it holds the task.")]
+    outcome: Annotated[
+        Outcome | None,
+        Meta(description="How it ended: `dead` if it timed out, `moved` by an update. Null while it holds the task."),
+    ]
+    error: str | None
+
+
+class Runs(msgspec.Struct):
+    """The deliveries of a task, in their order."""
+
+    runs: list[Run]
+
+
+class Revived(msgspec.Struct, kw_only=True):
+    """What became of one task: 200 and the task, or the status of its refusal and the problem."""
+
+    id: UUID
+    status: int
+    task: Task | None
+    problem: Problem | None
+
+
+class ManyRevived(msgspec.Struct):
+    """What became of each task, how many were refused, and whether the filter finds more."""
+
+    results: list[Revived]
+    failed: int
+    more: bool
+
+
+def view_runs(runs: Iterable[domain.Run]) -> Runs:
+    """Show the history of a task."""
+    return Runs(
         [
-            Beat(
-                beat.id, beat.delivery, beat.standing, None if beat.lease_expires is None else _text(beat.lease_expires)
+            Run(
+                delivery=run.delivery,
+                worker_id=run.worker_id,
+                claim_time=text(run.claim_time),
+                end_time=None if run.end_time is None else text(run.end_time),
+                outcome=run.outcome,
+                error=run.error,
             )
-            for beat in answered
+            for run in runs
         ]
     )
 
 
-def state_counts(queue: str, counts: Iterable[tuple[str, str, int]]) -> StateCounts:
-    """Sum up the counts of one queue."""
-    states = {state: count for _, state, count in counts}
-    return StateCounts(queue=queue, count=sum(states.values()), state_counts=states)
-
-
-def by_queue(counts: Sequence[tuple[str, str, int]]) -> dict[str, StateCounts]:
-    """Sum up the counts of every queue; they come sorted by queue."""
-    groups = groupby(counts, key=itemgetter(0))
-    return {queue: state_counts(queue, group) for queue, group in groups}
-
-
-def _seconds(duration: timedelta | None) -> float | None:
-    return None if duration is None else duration.total_seconds()
-
-
-def _text(time: datetime) -> str:
-    """Write a time of the database, which is in UTC. MessagePack has a type for times; requests take text in both."""
-    return f"{time.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+def view_revived(media: Media, task_id: UUID, revived: domain.Task | CorndogError) -> Revived:
+    """Show what became of one task."""
+    if isinstance(revived, CorndogError):
+        problem = problem_of(revived)
+        return Revived(id=task_id, status=problem.status, task=None, problem=problem)
+    return Revived(id=task_id, status=HTTPStatus.OK, task=view(media, revived), problem=None)

@@ -1,0 +1,1 @@
+"""What clients get, made of what the use cases give."""

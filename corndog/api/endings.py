@@ -1,0 +1,155 @@
+"""The calls that end tasks, or one of their tries, and that revive them."""
+
+from litestar import Response
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, RawBody
+
+from corndog.api import examples
+from corndog.api.answers.tasks import Changed, Completed, ManyRevived, changed, view, view_revived
+from corndog.api.requests.endings import Cancel, Complete, Fail, Revive, ReviveMany
+from corndog.api.routing import (
+    BODY,
+    WRITE,
+    AnyRequest,
+    answer,
+    media_of_answer,
+    read,
+    read_id,
+    read_optional,
+    route,
+    services,
+)
+from corndog.domain.errors import CorndogError
+from corndog.domain.listing import Include, Place
+
+_TAG = "Tasks"
+
+
+@route(
+    "POST",
+    "/v1/tasks/{id}/complete",
+    operation_id="complete_task",
+    tag=_TAG,
+    summary="Complete a task",
+    takes=Complete,
+    gives=Completed,
+    refuses=WRITE,
+    examples=examples.COMPLETE,
+)
+async def complete_task(request: AnyRequest, body: RawBody, task_id: FromPath[str]) -> Response[bytes]:
+    """Archive a task as completed, keep its result, and submit its next tasks, all in one transaction.
+
+    The same request again is answered the same, and marked as replayed.
+    """
+    media, wanted = read(request, body, Complete)
+    terms = services(request).terms
+    written = await services(request).endings.complete(
+        read_id(task_id), wanted.to_match(), wanted.to_result(media, terms), wanted.to_next(media, terms)
+    )
+    reply = media_of_answer(request)
+    task = view(reply, written.task)
+    return answer(reply, Completed(task, list(written.next_task_ids), written.replayed))
+
+
+@route(
+    "POST",
+    "/v1/tasks/{id}/cancel",
+    operation_id="cancel_task",
+    tag=_TAG,
+    summary="Cancel a task",
+    takes=Cancel,
+    needs_body=False,
+    gives=Changed,
+    refuses=WRITE,
+    examples=examples.CANCEL,
+)
+async def cancel_task(request: AnyRequest, body: RawBody, task_id: FromPath[str]) -> Response[bytes]:
+    """Archive a task as canceled, whoever holds it; the holder learns of it at its next write."""
+    wanted = read_optional(request, body, Cancel)
+    written = await services(request).endings.cancel(read_id(task_id), wanted.to_match())
+    reply = media_of_answer(request)
+    return answer(reply, changed(reply, written))
+
+
+@route(
+    "POST",
+    "/v1/tasks/{id}/fail",
+    operation_id="fail_task",
+    tag=_TAG,
+    summary="Report a failed try",
+    takes=Fail,
+    gives=Changed,
+    refuses=WRITE,
+    examples=examples.FAIL,
+)
+async def fail_task(request: AnyRequest, body: RawBody, task_id: FromPath[str]) -> Response[bytes]:
+    """Use up an attempt of a held task: it is parked until its backoff is over, and then ready again.
+
+    When none is left, or the failure is not `retryable`, it is archived as failed: a dead letter, which can be revived.
+    """
+    _, wanted = read(request, body, Fail)
+    written = await services(request).endings.fail(read_id(task_id), wanted.to_match(), wanted.to_failure())
+    reply = media_of_answer(request)
+    return answer(reply, changed(reply, written))
+
+
+@route(
+    "POST",
+    "/v1/tasks/{id}/revive",
+    operation_id="revive_task",
+    tag=_TAG,
+    summary="Revive a failed or canceled task",
+    takes=Revive,
+    needs_body=False,
+    gives=Changed,
+    refuses=WRITE,
+    examples=examples.REVIVE,
+)
+async def revive_task(request: AnyRequest, body: RawBody, task_id: FromPath[str]) -> Response[bytes]:
+    """Make an ended task live again, under the same id and with a full budget; with it what its end has canceled.
+
+    A task that is live already is answered as it is, and marked as replayed.
+    """
+    read_optional(request, body, Revive)
+    written = await services(request).revivals.revive(read_id(task_id))
+    reply = media_of_answer(request)
+    return answer(reply, changed(reply, written))
+
+
+@route(
+    "POST",
+    "/v1/tasks/revive",
+    operation_id="revive_tasks",
+    tag=_TAG,
+    summary="Revive many tasks",
+    takes=ReviveMany,
+    gives=ManyRevived,
+    refuses=BODY,
+    examples=examples.REVIVE_MANY,
+)
+async def revive_tasks(request: AnyRequest, body: RawBody) -> Response[bytes]:
+    """Revive the named tasks, or those that a filter finds among the ended ones; each by itself, as `results` tell.
+
+    With `dry_run` nothing is written, and the results show the tasks as they are.
+    """
+    _, wanted = read(request, body, ReviveMany)
+    revivals = services(request).revivals
+    ids = wanted.to_ids(services(request).terms)
+    more = False
+    if ids is None and wanted.filter:
+        page = await services(request).reading.page(wanted.filter.to_filter(), Place(), wanted.limit, Include())
+        ids, more = [entry.task.id for entry in page.entries], page.following is not None
+    revived = await revivals.many(ids or [], dry_run=wanted.dry_run)
+    reply = media_of_answer(request)
+    results = [view_revived(reply, task_id, outcome) for task_id, outcome in revived]
+    failed = sum(isinstance(outcome, CorndogError) for _, outcome in revived)
+    return answer(reply, ManyRevived(results, failed, more))
+
+
+HANDLERS: list[HTTPRouteHandler] = [
+    complete_task,
+    fail_task,
+    cancel_task,
+    revive_task,
+    revive_tasks,
+]

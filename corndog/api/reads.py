@@ -1,0 +1,137 @@
+"""The calls that read tasks."""
+
+from http import HTTPStatus
+
+from litestar import Response
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath
+
+from corndog.api import examples
+from corndog.api.answers.tasks import One, Page, Runs, view_entry, view_runs
+from corndog.api.cursors import decode_cursor, encode_cursor
+from corndog.api.queries import GetQuery, ListQuery
+from corndog.api.routing import (
+    READ,
+    AnyRequest,
+    answer,
+    media_of_answer,
+    read_id,
+    read_query,
+    refuse_query,
+    route,
+    services,
+)
+from corndog.domain.task import Content
+
+_TAG = "Tasks"
+
+
+@route(
+    "GET",
+    "/v1/tasks/{id}",
+    operation_id="get_task",
+    tag=_TAG,
+    summary="Read a task",
+    query=GetQuery,
+    gives=One,
+    refuses=READ,
+    examples=examples.GET,
+)
+async def get_task(request: AnyRequest, task_id: FromPath[str]) -> Response[bytes]:
+    """Read a task, live or archived; its payload and result if `include` names them."""
+    wanted = read_query(request, GetQuery)
+    entry = await services(request).reading.get(read_id(task_id), wanted.to_include())
+    reply = media_of_answer(request)
+    return answer(reply, One(view_entry(reply, entry)))
+
+
+@route(
+    "GET",
+    "/v1/tasks",
+    operation_id="list_tasks",
+    tag=_TAG,
+    summary="List tasks",
+    query=ListQuery,
+    gives=Page,
+    refuses=(HTTPStatus.BAD_REQUEST, HTTPStatus.SERVICE_UNAVAILABLE),
+    examples=examples.LIST,
+)
+async def list_tasks(request: AnyRequest) -> Response[bytes]:
+    """List live tasks, or with `archived=true` ended ones, by submit time and id.
+
+    `next_cursor` leads to the next page under the same filters.
+    """
+    wanted = read_query(request, ListQuery)
+    filters = wanted.to_filter()
+    limit = wanted.to_limit(services(request).terms)
+    page = await services(request).reading.page(
+        filters, decode_cursor(wanted.cursor, filters), limit, wanted.to_include()
+    )
+    reply = media_of_answer(request)
+    tasks = [view_entry(reply, entry) for entry in page.entries]
+    return answer(reply, Page(tasks, encode_cursor(page.following, filters)))
+
+
+@route(
+    "GET",
+    "/v1/tasks/{id}/payload",
+    operation_id="get_payload",
+    tag=_TAG,
+    summary="Read a task's payload alone",
+    refuses=READ,
+)
+async def get_payload(request: AnyRequest, task_id: FromPath[str]) -> Response[bytes]:
+    """Give the payload byte for byte, with the content type that it was given with."""
+    refuse_query(request)
+    return _raw(await services(request).reading.content(read_id(task_id), "payload"))
+
+
+@route(
+    "GET",
+    "/v1/tasks/{id}/result",
+    operation_id="get_result",
+    tag=_TAG,
+    summary="Read a task's result alone",
+    refuses=READ,
+)
+async def get_result(request: AnyRequest, task_id: FromPath[str]) -> Response[bytes]:
+    """Give the result byte for byte, with the content type that it was given with."""
+    refuse_query(request)
+    return _raw(await services(request).reading.content(read_id(task_id), "result"))
+
+
+@route(
+    "GET",
+    "/v1/tasks/{id}/runs",
+    operation_id="get_runs",
+    tag=_TAG,
+    summary="Read a task's history",
+    gives=Runs,
+    refuses=READ,
+    examples=examples.RUNS,
+)
+async def get_runs(request: AnyRequest, task_id: FromPath[str]) -> Response[bytes]:
+    """List the deliveries of a task in their order, each with who had it, from when to when, and how it ended."""
+    refuse_query(request)
+    runs = await services(request).reading.runs(read_id(task_id))
+    return answer(media_of_answer(request), view_runs(runs))
+
+
+def _raw(content: Content) -> Response[bytes]:
+    headers = {
+        # As a header, since the framework adds a charset of its own to the media types of text.
+        "Content-Type": content.media_type,
+        # What a submitter calls text/html must not run in the browser of whoever looks at it.
+        "X-Content-Type-Options": "nosniff",
+        "Content-Security-Policy": "sandbox",
+    }
+    return Response(content.data, headers=headers)
+
+
+HANDLERS: list[HTTPRouteHandler] = [
+    get_task,
+    list_tasks,
+    get_payload,
+    get_result,
+    get_runs,
+]

@@ -1,0 +1,177 @@
+"""The use cases that end a task, or one of its tries: complete, fail, cancel."""
+
+from collections.abc import Sequence
+from functools import partial
+from random import Random
+from uuid import UUID
+
+from corndog.domain import checks, replays
+from corndog.domain.task import Content, Failure, Match, NewTask, Outcome, Phase, Task, Window
+from corndog.service.dependents import settle
+from corndog.service.ids import NewId
+from corndog.service.requests import hash_of
+from corndog.service.writes import Write, Writes, Written
+from corndog.store import tasks as store
+from corndog.store.engine import Connection
+from corndog.store.rows import Found
+
+
+class Endings:
+    """Ends tasks; each with what that does to the tasks that wait for it, in one transaction."""
+
+    def __init__(self, writes: Writes, new_id: NewId, random: Random | None = None) -> None:
+        self._writes = writes
+        self._new_id = new_id
+        self._random = random or Random()
+
+    async def complete(
+        self, task_id: UUID, match: Match, result: Content | None, next_tasks: Sequence[NewTask]
+    ) -> Written:
+        """Archive a task as completed; store its result and submit its next tasks in the same transaction.
+
+        Raises:
+            Invalid: a next task breaks a rule, or neither `delivery` nor `current_state` is given.
+            NotFound: there is no such task.
+            Conflict: the task is not what `match` says.
+
+        """
+        checks.check_given(match)
+        for place, new in enumerate(next_tasks):
+            checks.check_new(new, at=f"next_tasks[{place}].")
+        submissions = [store.Submission(self._new_id(), new) for new in next_tasks]
+        next_ids = tuple(submission.id for submission in submissions)
+        request = hash_of("complete", match, result, next_tasks)
+        ending = store.Ending(id=task_id, match=match, request=request, next_task_ids=next_ids, result=result)
+        touching = {new.window for new in next_tasks}
+
+        async def work(connection: Connection, *, with_dependents: bool) -> list[Task]:
+            ended = await store.end(
+                connection,
+                [ending],
+                phase=Phase.COMPLETED,
+                outcome=Outcome.SUCCEEDED,
+                with_dependents=with_dependents,
+            )
+            written = list(ended.values())
+            if written and submissions:
+                written += (await store.submit(connection, submissions)).values()
+            if written and with_dependents:
+                written += await settle(connection, ended.values(), touching)
+            return written
+
+        def explain(found: Found) -> Written | None:
+            if replays.is_replay(found, match.delivery, request):
+                return Written(task=found.task, next_task_ids=found.next_task_ids, replayed=True)
+            checks.check_match(found.task, match, parked_too=True)
+            return None
+
+        written = await self._writes.one(
+            Write(
+                task_id=task_id,
+                delivery=match.delivery,
+                alone=partial(work, with_dependents=False),
+                atomically=bool(submissions),
+                together=lambda _: partial(work, with_dependents=True),
+                explain=explain,
+                touching=touching,
+            )
+        )
+        return written if written.replayed else Written(task=written.task, next_task_ids=next_ids)
+
+    async def fail(self, task_id: UUID, match: Match, failure: Failure) -> Written:
+        """Use up an attempt of a held task: it is tried again after its backoff, or ends as failed if none is left.
+
+        What waits for a task that ends so is canceled, unless it is to run all the same.
+
+        Raises:
+            NotFound: there is no such task.
+            Conflict: this delivery does not hold the task, or the task is not what `match` says.
+
+        """
+        request = hash_of("fail", match, failure)
+        touching: set[Window] = set()
+        failing = store.Failing(
+            id=task_id,
+            match=match,
+            failure=Failure(
+                error=failure.error,
+                retryable=failure.retryable,
+                retry_in=failure.retry_in,
+                chance=self._random.random(),
+            ),
+            request=request,
+            token=self._new_id(),
+        )
+        ending = store.Ending(id=task_id, match=match, request=request, error=failure.error, if_spent=failure.retryable)
+
+        async def work(connection: Connection, *, with_dependents: bool) -> list[Task]:
+            if failure.retryable and (failed := await store.fail(connection, [failing])):
+                return list(failed.values())
+            return await _end(connection, ending, Phase.FAILED, touching, with_dependents=with_dependents)
+
+        def explain(found: Found) -> Written | None:
+            if found.write_token == failing.token:
+                return Written(task=found.task)
+            if replays.is_replay(found, match.delivery, request):
+                return Written(task=found.task, replayed=True)
+            checks.check_match(found.task, match, parked_too=False)
+            return None
+
+        return await self._writes.one(
+            Write(
+                task_id=task_id,
+                delivery=match.delivery,
+                alone=partial(work, with_dependents=False),
+                together=lambda _: partial(work, with_dependents=True),
+                explain=explain,
+                touching=touching,
+            )
+        )
+
+    async def cancel(self, task_id: UUID, match: Match) -> Written:
+        """Archive a task as canceled, whoever holds it, and with it what waits for it.
+
+        Raises:
+            NotFound: there is no such task.
+            Conflict: it has ended otherwise, or is not what `match` says.
+
+        """
+        ending = store.Ending(id=task_id, match=match)
+        touching: set[Window] = set()
+
+        async def work(connection: Connection, *, with_dependents: bool) -> list[Task]:
+            return await _end(connection, ending, Phase.CANCELED, touching, with_dependents=with_dependents)
+
+        def explain(found: Found) -> Written | None:
+            if replays.is_cancel_replay(found.task):
+                checks.check_queue(found.task, match)
+                return Written(task=found.task, replayed=True)
+            checks.check_fields(found.task, match)
+            return None
+
+        return await self._writes.one(
+            Write(
+                task_id=task_id,
+                delivery=match.delivery,
+                alone=partial(work, with_dependents=False),
+                together=lambda _: partial(work, with_dependents=True),
+                explain=explain,
+                touching=touching,
+            )
+        )
+
+
+async def _end(
+    connection: Connection, ending: store.Ending, phase: Phase, touching: set[Window], *, with_dependents: bool
+) -> list[Task]:
+    """End a task as failed or canceled, and settle what that does to others."""
+    ended = await store.end(
+        connection,
+        [ending],
+        phase=phase,
+        outcome=Outcome.FAILED if phase is Phase.FAILED else Outcome.CANCELED,
+        any_phase=phase is Phase.CANCELED,
+        with_dependents=with_dependents,
+    )
+    written = list(ended.values())
+    return written + await settle(connection, written, touching) if with_dependents else written
