@@ -43,7 +43,7 @@ LINKS: dict[str, dict[str, Link]] = {
     "submit_task": _OF_UNHELD | _CLAIM,
     "submit_raw_task": _OF_UNHELD | _CLAIM | _PAYLOAD,
     "claim_tasks": _reads(_FIRST, "get_task", "get_payload")
-    | _writes(_FIRST, f"{_FIRST}/delivery", "update_task", "complete_task", "release_task", "cancel_task")
+    | _writes(_FIRST, f"{_FIRST}/delivery", "update_task", "complete_task", "release_task", "fail_task", "cancel_task")
     | {
         "clean_up_timed_out": {"operationId": "clean_up_timed_out", "requestBody": {"queue": f"{_FIRST}/queue"}},
         "heartbeat_tasks": {
@@ -64,5 +64,8 @@ LINKS: dict[str, dict[str, Link]] = {
     "complete_task": _reads(_TASK, "get_task", "get_result")
     | {"get_next_task": {"operationId": "get_task", "parameters": {"id": "$response.body#/next_tasks/0"}}},
     "release_task": _OF_UNHELD | _CLAIM,
-    "cancel_task": _reads(_TASK, "get_task"),
+    "fail_task": _reads(_TASK, "get_runs", "revive_task"),
+    "cancel_task": _reads(_TASK, "get_task", "revive_task"),
+    "revive_task": _OF_UNHELD | _CLAIM | _reads(_TASK, "get_runs"),
+    "revive_tasks": _reads("$response.body#/results/0", "get_task"),
 }

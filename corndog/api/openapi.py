@@ -68,6 +68,8 @@ def _schemas(terms: Terms) -> dict[str, Json]:
     schemas["Next"]["properties"]["count"]["maximum"] = terms.items
     schemas["Next"]["properties"]["queues"]["anyOf"][0]["maxItems"] = terms.items
     schemas["Complete"]["properties"]["next_tasks"]["anyOf"][0]["maxItems"] = terms.items
+    schemas["ReviveMany"]["properties"]["ids"]["anyOf"][0]["maxItems"] = terms.items
+    schemas["ReviveMany"]["properties"]["limit"]["maximum"] = terms.items
     schemas["ListQuery"]["properties"]["limit"]["maximum"] = terms.page
     return schemas
 
@@ -115,8 +117,9 @@ def _query_parameters(operation: Operation, schemas: dict[str, Json]) -> Iterabl
     given = operation.examples.get("query", {})
     for name in operation.query.__struct_fields__:
         # An absent parameter is what null is in a body; the text says it where a value is the default.
-        field = {key: value for key, value in schema["properties"][name].items() if value is not None}
-        none = {"const": "null"} if "default" in field else None
+        written = schema["properties"][name]
+        field = {key: value for key, value in written.items() if value is not None}
+        none = None if written.get("default", "") is None else {"const": "null"}
         choices = [none if choice == {"type": "null"} else choice for choice in field.pop("anyOf", [])]
         match [choice for choice in choices if choice]:
             case []:
@@ -153,4 +156,4 @@ def _refusal(status: HTTPStatus) -> Json:
 
 def _content(struct: type, example: Any) -> Json:  # noqa: ANN401
     schema = {"schema": {"$ref": _REF.format(name=struct.__name__)}}
-    return {Media.JSON: schema | ({"example": example} if example else {}), Media.MSGPACK: schema}
+    return {Media.JSON: schema | ({} if example is None else {"example": example}), Media.MSGPACK: schema}

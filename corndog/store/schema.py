@@ -72,6 +72,12 @@ def _record() -> list[Column[Any]]:
         Column("waiting_on", Integer, nullable=False),
         Column("last_error", Text),
         Column("metadata", Text),
+    ]
+
+
+def _added() -> list[Column[Any]]:
+    """List those that later migrations have added to both tables."""
+    return [
         # What a task that waits for others waits for besides, from the moment that the last of them is done.
         Column("start_delay", Interval),
         _time("start_at", nullable=True),
@@ -85,6 +91,7 @@ tasks = Table(
     *_record(),
     # The request that last wrote the row: its rerun, after a lost connection, knows its own effect by it.
     Column("write_token", Uuid),
+    *_added(),
     PrimaryKeyConstraint("id", name="tasks_pkey"),
     Index(
         "tasks_ready", "queue", "current_state", "rank", "submit_time", "id",
@@ -117,6 +124,7 @@ archived_tasks = Table(
     # The hash of the request that ended the task, and what that request submitted: a repeat is answered from these.
     Column("request", LargeBinary),
     Column("next_task_ids", ARRAY(Uuid), nullable=False),
+    *_added(),
     PrimaryKeyConstraint("id", name="archived_tasks_pkey"),
     Index("archived_tasks_listed", "queue", "current_state", "submit_time", "id"),
     Index(

@@ -29,7 +29,7 @@ MSGPACK = "application/msgpack"
 SHORT = 0.01
 AS_JSON = {"payload", "result"}
 AS_BYTES = {"payload_base64", "result_base64"}
-NESTED = {"next_task", "next_tasks", "task", "tasks"}
+NESTED = {"next_task", "next_tasks", "results", "task", "tasks"}
 
 
 # MessagePack ------------------------------------------------------------------

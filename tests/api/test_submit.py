@@ -33,6 +33,7 @@ DEFAULTS = {
     "waiting_on": 0,
     "last_error": None,
     "metadata": None,
+    "canceled_by": None,
 }
 
 
