@@ -22,6 +22,7 @@ from corndog.scheduler.leader import Leader
 from corndog.scheduler.loop import Loop
 from corndog.scheduler.reconcile import reconcile
 from corndog.scheduler.runner import running
+from corndog.scheduler.statuses import heal_statuses
 from corndog.scheduler.sweep import sweep
 from corndog.scheduler.unpark import unpark
 from corndog.service.claims import Claims
@@ -30,11 +31,13 @@ from corndog.service.endings import Endings
 from corndog.service.finding import ByHeads, ByHints, Find, HandOut, Scan
 from corndog.service.heartbeats import Heartbeats
 from corndog.service.ids import id_maker
+from corndog.service.jobs import Jobs
 from corndog.service.lookout import Lookout
 from corndog.service.polls import Polls
 from corndog.service.reading import Reading
 from corndog.service.refills import Refills
 from corndog.service.revivals import Revivals
+from corndog.service.statuses import Statuses
 from corndog.service.submits import Submits
 from corndog.service.tasks import Tasks
 from corndog.service.writes import Writes
@@ -102,14 +105,15 @@ class House:
         self.store = store or database(settings)
         self.hints = hints(settings)
         self.polls = Polls()
-        self.writes = Writes(self.store, self.polls, self.hints)
+        self.statuses = Statuses(self.store)
+        self.writes = Writes(self.store, self.polls, self.hints, self.statuses)
         self.clocks = Clocks(self.store, self.writes)
         self.refills = Refills(self.store, self.hints.windows) if self.hints else None
         self._settings = settings
 
     def loops(self) -> list[Loop]:
         """Give what happens because time passes."""
-        loops = [unpark(self.clocks, self._settings.unpark_interval)]
+        loops = [unpark(self.clocks, self._settings.unpark_interval), heal_statuses(self.statuses)]
         if self.refills:
             loops.append(reconcile(self.refills, self._settings.reconcile_interval))
         if self._settings.cleanup_interval:
@@ -130,7 +134,8 @@ class House:
             tasks=tasks,
             endings=Endings(self.writes, new_id),
             revivals=Revivals(self.writes, reading, new_id),
-            claims=Claims(find, tasks, self.polls),
+            claims=Claims(find, tasks, self.polls, reading, self.statuses),
+            jobs=Jobs(self.store, self.writes, new_id),
             heartbeats=Heartbeats(self.store, self.hints.leases if self.hints else None),
             clocks=self.clocks,
             reading=reading,
@@ -157,6 +162,8 @@ def create_app(settings: Settings, store: Database | None = None) -> Litestar:
             if settings.scheduler:
                 await stack.enter_async_context(running(house.loops(), Leader(house.store)))
             await stack.enter_async_context(in_background(Lookout(house.polls, house.hints).run()))
+            stack.push_async_callback(house.statuses.close)
+            await stack.enter_async_context(in_background(house.statuses.run()))
             stack.enter_context(on_end(house.polls.close))
             yield
 

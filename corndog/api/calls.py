@@ -2,13 +2,14 @@
 
 from litestar.handlers import HTTPRouteHandler
 
-from corndog.api import endings, health, queues, reads, submits, tasks
+from corndog.api import endings, health, jobs, queues, reads, submits, tasks
 
 HANDLERS: list[HTTPRouteHandler] = [
     *submits.HANDLERS,
     *tasks.HANDLERS,
     *endings.HANDLERS,
     *reads.HANDLERS,
+    *jobs.HANDLERS,
     *queues.HANDLERS,
     *health.HANDLERS,
 ]

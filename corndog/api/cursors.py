@@ -7,12 +7,13 @@ from hashlib import blake2b
 import msgspec
 
 from corndog.domain.errors import Code, Invalid
+from corndog.domain.jobs import JobFilter
 from corndog.domain.listing import Filter, Place
 
 _DIGEST = 8
 
 
-def encode_cursor(place: Place | None, wanted: Filter) -> str | None:
+def encode_cursor(place: Place | None, wanted: Filter | JobFilter) -> str | None:
     """Name a place in a listing; None for its end."""
     if place is None:
         return None
@@ -20,7 +21,7 @@ def encode_cursor(place: Place | None, wanted: Filter) -> str | None:
     return urlsafe_b64encode(_digest(packed, wanted) + packed).decode().rstrip("=")
 
 
-def decode_cursor(cursor: str | None, wanted: Filter) -> Place:
+def decode_cursor(cursor: str | None, wanted: Filter | JobFilter) -> Place:
     """Find the place that a cursor names; without one, the beginning.
 
     Raises:
@@ -41,5 +42,5 @@ def decode_cursor(cursor: str | None, wanted: Filter) -> Place:
     raise Invalid("this cursor does not belong to a listing with these filters", field="cursor", code=Code.CURSOR)
 
 
-def _digest(packed: bytes, wanted: Filter) -> bytes:
+def _digest(packed: bytes, wanted: Filter | JobFilter) -> bytes:
     return blake2b(packed + msgspec.msgpack.encode(wanted), digest_size=_DIGEST).digest()

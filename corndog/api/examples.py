@@ -150,6 +150,42 @@ READINESS = {"answer": {"status": "ok", "checks": {"database": "ok", "redis": "o
 UNREADY = {"status": "unavailable", "checks": {"database": "unavailable", "redis": "ok"}, "warnings": []}
 
 
+_JOB_ID = "0198f3c2-6dff-7c11-8a2b-3c4d5e6f7a8b"
+_JOB = {
+    "id": _JOB_ID,
+    "name": "report",
+    "status": "pending",
+    "submit_time": _READY["submit_time"],
+    "update_time": _READY["submit_time"],
+    "end_time": None,
+    "task_count": 2,
+    "metadata": None,
+}
+_SPLIT = _READY | {"job_id": _JOB_ID, "name": "split", "depends_on": [], "on_parent_failure": "cancel"}
+_MERGE = _SPLIT | {
+    "id": _NEXT_ID,
+    "name": "merge",
+    "current_state": "submitted-blocked",
+    "auto_target_state": "submitted",
+    "phase": "parked",
+    "waiting_on": 1,
+    "depends_on": [{"name": "split", "done": False}],
+}
+_CANCELED_JOB = _JOB | {"status": "canceled", "end_time": "2030-01-31T08:05:00.000000Z"}
+SUBMIT_JOB = {
+    "request": {
+        "name": "report",
+        "defaults": {"queue": "email"},
+        "tasks": [{"name": "split", "payload": {"parts": 2}}, {"name": "merge", "depends_on": ["split"]}],
+    },
+    "answer": {"job": _JOB, "tasks": {"split": ID, "merge": _NEXT_ID}},
+}
+LIST_JOBS = {"query": {"status": "pending", "limit": 1}, "answer": {"jobs": [_JOB], "next_cursor": None}}
+GET_JOB = {"answer": {"job": _JOB, "phase_counts": {"ready": 1, "parked": 1}, "tasks": [_SPLIT, _MERGE]}}
+CANCEL_JOB: dict[str, Any] = {"request": {}, "answer": {"job": _CANCELED_JOB, "replayed": False}}
+REVIVE_JOB: dict[str, Any] = {"request": {}, "answer": {"job": _JOB, "replayed": False}}
+
+
 def _problem(status: HTTPStatus, code: str, detail: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401
     return {
         "type": f"urn:corndog:problem:{code}",

@@ -61,9 +61,9 @@ def _schemas(terms: Terms) -> dict[str, Json]:
     for operation in _OPERATIONS:
         structs += [struct for struct in (operation.takes, operation.gives, operation.query) if struct]
     _, schemas = msgspec.json.schema_components(dict.fromkeys(structs), ref_template=_REF)
-    for struct in structs:
-        if issubclass(struct, Body) and struct.FORBIDDEN and struct.__name__ in schemas:
-            schemas[struct.__name__]["not"] = {"anyOf": struct.FORBIDDEN}
+    for body in _bodies(Body):
+        if body.FORBIDDEN and body.__name__ in schemas:
+            schemas[body.__name__]["not"] = {"anyOf": body.FORBIDDEN}
     # Limits that an operator sets are not part of the types.
     schemas["Next"]["properties"]["count"]["maximum"] = terms.items
     schemas["Next"]["properties"]["queues"]["anyOf"][0]["maxItems"] = terms.items
@@ -71,7 +71,15 @@ def _schemas(terms: Terms) -> dict[str, Json]:
     schemas["ReviveMany"]["properties"]["ids"]["anyOf"][0]["maxItems"] = terms.items
     schemas["ReviveMany"]["properties"]["limit"]["maximum"] = terms.items
     schemas["ListQuery"]["properties"]["limit"]["maximum"] = terms.page
+    schemas["JobListQuery"]["properties"]["limit"]["maximum"] = terms.page
     return schemas
+
+
+def _bodies(base: type[Body]) -> Iterable[type[Body]]:
+    """Give all bodies and what stands in them."""
+    for body in base.__subclasses__():
+        yield body
+        yield from _bodies(body)
 
 
 def _queries() -> set[str]:

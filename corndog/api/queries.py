@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from corndog.api.fields import AnyState, Name, Time, WorkerId
 from corndog.domain.errors import Invalid
+from corndog.domain.jobs import JobFilter, JobStatus
 from corndog.domain.limits import Terms, check_name, instant
 from corndog.domain.listing import EARLIEST, LATEST, Filter, Include
 from corndog.domain.task import Phase
@@ -16,6 +17,10 @@ DEFAULT_PAGE = 100
 CURSOR_MAX = 200
 
 Includes = Literal["payload", "result", "payload,result", "result,payload"]
+AllIncludes = Annotated[
+    str,
+    Meta(pattern="^(payload|result|dependencies)(,(payload|result|dependencies))*$", max_length=100),
+]
 
 
 class Query(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -25,30 +30,48 @@ class Query(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 class GetQuery(Query):
     """What is read besides the record."""
 
-    include: Annotated[Includes | None, Meta(description="What to read besides the record.")] = None
+    include: Annotated[
+        AllIncludes | None,
+        Meta(description="What to read besides the record: `payload`, `result`, `dependencies`, with commas between."),
+    ] = None
 
     def to_include(self) -> Include:
         """Give what is to be included."""
-        wanted = (self.include or "").split(",")
-        return Include(payload="payload" in wanted, result="result" in wanted)
+        return _include(self.include)
 
 
-class ListQuery(GetQuery):
+class PageQuery(Query):
+    """Which page of a listing is shown."""
+
+    submitted_after: Annotated[Time | None, Meta(description="From this time on.")] = None
+    submitted_before: Annotated[Time | None, Meta(description="Before this time.")] = None
+    limit: Annotated[int, Meta(ge=1, description="Most entries of the page.")] = DEFAULT_PAGE
+    cursor: Annotated[
+        Annotated[str, Meta(max_length=CURSOR_MAX)] | None, Meta(description="`next_cursor` of the page before.")
+    ] = None
+
+    def to_limit(self, terms: Terms) -> int:
+        """Give the number of entries of a page."""
+        if self.limit > terms.page:
+            raise Invalid(f"at most {terms.page} are allowed", field="limit")
+        return self.limit
+
+
+class ListQuery(PageQuery):
     """Which tasks a listing shows."""
 
+    include: Annotated[Includes | None, Meta(description="What to read besides the record.")] = None
     queue: Name | None = None
     current_state: AnyState | None = None
     phase: Phase | None = None
     kind: Name | None = None
     worker_id: Annotated[WorkerId | None, Meta(description="Who holds, or at the end held, the task.")] = None
     job_id: UUID | None = None
-    submitted_after: Annotated[Time | None, Meta(description="From this time on.")] = None
-    submitted_before: Annotated[Time | None, Meta(description="Before this time.")] = None
     archived: Annotated[bool, Meta(description="List ended tasks instead of live ones.")] = False
-    limit: Annotated[int, Meta(ge=1, description="Most tasks of the page.")] = DEFAULT_PAGE
-    cursor: Annotated[
-        Annotated[str, Meta(max_length=CURSOR_MAX)] | None, Meta(description="`next_cursor` of the page before.")
-    ] = None
+
+    def to_include(self) -> Include:
+        """Give what is to be included."""
+        return _include(self.include)
 
     def to_filter(self) -> Filter:
         """Give the filter."""
@@ -66,11 +89,28 @@ class ListQuery(GetQuery):
             submitted_before=instant(self.submitted_before, "submitted_before") or LATEST,
         )
 
-    def to_limit(self, terms: Terms) -> int:
-        """Give the number of tasks of a page."""
-        if self.limit > terms.page:
-            raise Invalid(f"at most {terms.page} are allowed", field="limit")
-        return self.limit
+
+class JobQuery(Query):
+    """What is read of a job."""
+
+    tasks: Annotated[bool, Meta(description="Whether its tasks are listed.")] = True
+
+
+class JobListQuery(PageQuery):
+    """Which jobs a listing shows."""
+
+    status: JobStatus | None = None
+    name: Name | None = None
+
+    def to_filter(self) -> JobFilter:
+        """Give the filter."""
+        check_name(self.name, "name")
+        return JobFilter(
+            status=self.status,
+            name=self.name,
+            submitted_after=instant(self.submitted_after, "submitted_after") or EARLIEST,
+            submitted_before=instant(self.submitted_before, "submitted_before") or LATEST,
+        )
 
 
 class QueueQuery(Query):
@@ -82,3 +122,8 @@ class QueueQuery(Query):
         """Give the queue."""
         check_name(self.queue, "queue")
         return self.queue
+
+
+def _include(given: str | None) -> Include:
+    wanted = (given or "").split(",")
+    return Include(payload="payload" in wanted, result="result" in wanted, dependencies="dependencies" in wanted)

@@ -101,8 +101,12 @@ def route(
             examples=examples or {},
             description=" ".join((handler.__doc__ or "").split()),
         )
+        name = "job_id" if path.startswith("/v1/jobs/") else "task_id"
         decorate = HTTPRouteHandler(
-            path.replace("{id}", "{task_id:str}"), http_method=method, status_code=status, opt={"operation": operation}
+            path.replace("{id}", f"{{{name}:str}}"),
+            http_method=method,
+            status_code=status,
+            opt={"operation": operation},
         )
         return decorate(handler)
 
@@ -260,7 +264,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def read_id(text: str) -> UUID:
-    """Read a task's id from the path.
+    """Read the id of a task or job from the path.
 
     Raises:
         Invalid: it is not a UUID.

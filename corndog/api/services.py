@@ -9,6 +9,7 @@ from corndog.service.claims import Claims
 from corndog.service.clocks import Clocks
 from corndog.service.endings import Endings
 from corndog.service.heartbeats import Heartbeats
+from corndog.service.jobs import Jobs
 from corndog.service.reading import Reading
 from corndog.service.revivals import Revivals
 from corndog.service.submits import Submits
@@ -25,6 +26,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     tasks: Tasks
     endings: Endings
     revivals: Revivals
+    jobs: Jobs
     claims: Claims
     heartbeats: Heartbeats
     clocks: Clocks

@@ -45,7 +45,9 @@ async def claim_tasks(request: AnyRequest, body: RawBody) -> Response[bytes]:
     _, wanted = read(request, body, Next)
     claim = wanted.to_claim(services(request).terms)
     async with caller_of(request) as caller:
-        entries = await services(request).claims.claim(claim, wanted.to_wait(), caller)
+        entries = await services(request).claims.claim(
+            claim, wanted.to_wait(), caller, with_dependencies="dependencies" in wanted.include
+        )
     reply = media_of_answer(request)
     return answer(reply, Many([view_entry(reply, entry) for entry in entries]))
 

@@ -14,6 +14,7 @@ import msgspec
 
 from corndog.domain.checks import check_new
 from corndog.domain.errors import Code, Fault, Invalid
+from corndog.domain.listing import EARLIEST, LATEST
 from corndog.domain.task import ARCHIVED, NewTask, Phase, Task
 
 JOB_TASKS_MAX = 10_000
@@ -59,6 +60,15 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     metadata: str | None
 
 
+class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which jobs a listing shows; None shows all. Times bound `submit_time`, the later one exclusively."""
+
+    status: JobStatus | None = None
+    name: str | None = None
+    submitted_after: datetime = EARLIEST
+    submitted_before: datetime = LATEST
+
+
 class Member(msgspec.Struct, frozen=True, kw_only=True):
     """A task of a new job: its name there, what it is, and the names of the tasks that it depends on."""
 
@@ -92,19 +102,35 @@ def in_order(job: NewJob) -> list[Member]:
         Invalid: the job breaks rules; all of them are told.
 
     """
-    faults = list(_faults(job.members))
-    order: list[str] = []
-    if not faults:
-        try:
-            order = list(TopologicalSorter({member.name: member.depends_on for member in job.members}).static_order())
-        except CycleError as error:
-            path = " → ".join(f"{name!r}" for name in reversed(error.args[1]))
-            faults.append(Fault("tasks", f"the dependencies form a cycle: {path}"))
-    if faults:
-        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        raise Invalid(f"{faults[0].detail}{more}", field=faults[0].field, code=Code.INVALID_JOB, faults=faults)
-    places = {member.name: place for place, member in enumerate(job.members)}
-    return [job.members[places[name]] for name in order]
+    if faults := faults_of(job.members):
+        raise invalid_job(faults)
+    return _sorted(job.members)
+
+
+def faults_of(members: Sequence[Member]) -> list[Fault]:
+    """Tell all that is wrong with the tasks of a new job."""
+    if faults := list(_faults(members)):
+        return faults
+    try:
+        _sorted(members)
+    except CycleError as error:
+        path = " → ".join(f"{name!r}" for name in reversed(error.args[1]))
+        return [Fault("tasks", f"the dependencies form a cycle, each depending on the next: {path}")]
+    return []
+
+
+def invalid_job(faults: Sequence[Fault]) -> Invalid:
+    """Refuse a job for these faults."""
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    return Invalid(
+        f"{faults[0].detail}{more}", field=faults[0].field, code=Code.INVALID_JOB, faults=faults[:_FAULTS_MAX]
+    )
+
+
+def _sorted(members: Sequence[Member]) -> list[Member]:
+    by_name = {member.name: member for member in members}
+    order = TopologicalSorter({member.name: member.depends_on for member in members}).static_order()
+    return [by_name[name] for name in order]
 
 
 def _faults(members: Sequence[Member]) -> Iterator[Fault]:

@@ -1,5 +1,6 @@
 """What is asked of a listing, and what it gives."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -10,6 +11,10 @@ from corndog.domain.task import Content, Phase, Task
 EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
 LATEST = datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
 FIRST_ID = UUID(int=0)
+LAST_ID = UUID(int=2**128 - 1)
+
+DEPENDENCIES_MAX = 16 * 1024 * 1024
+"""How many bytes of results one answer carries of what its tasks depend on."""
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +43,16 @@ class Include(msgspec.Struct, frozen=True):
 
     payload: bool = False
     result: bool = False
+    dependencies: bool = False
+
+
+class Dependency(msgspec.Struct, frozen=True, kw_only=True):
+    """How a task that another depends on ended; `is_omitted` where it left a result that was too large to be read."""
+
+    phase: Phase
+    last_error: str | None
+    result: Content | None
+    is_omitted: bool
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -46,3 +61,4 @@ class Entry(msgspec.Struct, frozen=True):
     task: Task
     payload: Content | None = None
     result: Content | None = None
+    dependencies: Mapping[str, Dependency] | None = None

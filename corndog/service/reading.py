@@ -1,17 +1,19 @@
 """The use cases that only look: one task, its contents, listings, counts, health."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Literal
 from uuid import UUID
 
 import msgspec
+from msgspec import structs
 
 from corndog.domain.errors import Code, NotFound
-from corndog.domain.listing import Entry, Filter, Include, Place
+from corndog.domain.listing import DEPENDENCIES_MAX, Dependency, Entry, Filter, Include, Place
 from corndog.domain.task import Content, Run
 from corndog.store import reading as store
 from corndog.store.engine import Database
+from corndog.store.jobs import parents
 
 OVERDUE_WARNING = timedelta(minutes=1)
 """How long a hold may be overdue before it is worth a warning that nobody sweeps."""
@@ -40,7 +42,18 @@ class Reading:
         found = await self._database.run(lambda connection: store.get(connection, [task_id], include))
         if task_id not in found:
             raise _not_found(task_id)
+        if include.dependencies:
+            [entry] = await self.with_dependencies([found[task_id]])
+            return entry
         return found[task_id]
+
+    async def with_dependencies(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Add to tasks how those that they depend on ended, and what they left; all results within one limit."""
+        ids = [entry.task.id for entry in entries if entry.task.job_id]
+        found: Mapping[UUID, Mapping[str, Dependency]] = {}
+        if ids:
+            found = await self._database.run(lambda connection: parents(connection, ids, DEPENDENCIES_MAX))
+        return [structs.replace(entry, dependencies=found.get(entry.task.id, {})) for entry in entries]
 
     async def content(self, task_id: UUID, which: Literal["payload", "result"]) -> Content:
         """Read a task's payload or result alone.

@@ -106,5 +106,6 @@ async def revive_in_job(
     if plan.more:
         written += await job_store.wait_for_more(connection, plan.more)
     await job_store.touch(connection, job_id)
+    await job_store.follow(connection, [job_id])
     touching.update(task.window for task in written if task.phase is Phase.READY)
     return written

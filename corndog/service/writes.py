@@ -17,6 +17,7 @@ from corndog.domain.task import Phase, Task, Window
 from corndog.hints.hints import Hints
 from corndog.hints.link import Away
 from corndog.service.polls import Polls
+from corndog.service.statuses import Statuses
 from corndog.store import tasks as store
 from corndog.store.engine import Connection, Database
 from corndog.store.rows import Found
@@ -55,12 +56,13 @@ class Write(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Writes:
-    """Runs work that writes tasks, and tells who is concerned: the windows, the claims that wait, the leases."""
+    """Runs work that writes tasks, and tells who is concerned: windows, claims that wait, leases, jobs."""
 
-    def __init__(self, database: Database, polls: Polls, hints: Hints | None) -> None:
+    def __init__(self, database: Database, polls: Polls, hints: Hints | None, statuses: Statuses) -> None:
         self._database = database
         self._polls = polls
         self._hints = hints
+        self._statuses = statuses
 
     async def run(
         self,
@@ -114,6 +116,7 @@ class Writes:
 
     async def tell(self, written: Sequence[Task]) -> None:
         """Make known what has become of tasks."""
+        self._statuses.note_written(written)
         ready = [task for task in written if task.phase is Phase.READY]
         numbers = Counter(task.window for task in ready)
         if self._hints:

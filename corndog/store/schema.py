@@ -180,7 +180,6 @@ jobs = Table(
     Column("task_count", Integer, nullable=False),
     Column("metadata", Text),
     PrimaryKeyConstraint("id", name="jobs_pkey"),
-    Index("jobs_listed", "submit_time", "id"),
     Index("jobs_by_status", "status", "submit_time", "id"),
 )
 

@@ -44,7 +44,6 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name="jobs_pkey"),
         if_not_exists=True,
     )
-    _index("jobs_listed", "jobs", ["submit_time", "id"])
     _index("jobs_by_status", "jobs", ["status", "submit_time", "id"])
 
     op.create_table(

@@ -16,10 +16,12 @@ from corndog.service.endings import Endings
 from corndog.service.finding import ByHeads, ByHints, Find, HandOut, Scan
 from corndog.service.heartbeats import Heartbeats
 from corndog.service.ids import NewId, id_maker
+from corndog.service.jobs import Jobs
 from corndog.service.polls import Polls
 from corndog.service.reading import Reading
 from corndog.service.refills import Refills
 from corndog.service.revivals import Revivals
+from corndog.service.statuses import Statuses
 from corndog.service.submits import Submits
 from corndog.service.tasks import Tasks
 from corndog.service.writes import Writes
@@ -44,7 +46,8 @@ class House:
         new_id = new_id or id_maker(is_cockroach=database.is_cockroach)
         self.database = database
         self.polls = Polls()
-        self.writes = Writes(database, self.polls, hints)
+        self.statuses = Statuses(database)
+        self.writes = Writes(database, self.polls, hints, self.statuses)
         self.submits = Submits(self.writes, new_id)
         self.tasks = Tasks(self.writes, new_id)
         self.endings = Endings(self.writes, new_id)
@@ -53,11 +56,14 @@ class House:
         if hints:
             self.refills = Refills(database, hints.windows)
             finds["by_hints"] = ByHints(hand_out, hints.windows, self.refills, finds["scan"])
-        self.claims = {name: Claims(find, self.tasks, self.polls) for name, find in finds.items()}
+        self.reading = Reading(database)
+        self.jobs = Jobs(database, self.writes, new_id)
+        self.claims = {
+            name: Claims(find, self.tasks, self.polls, self.reading, self.statuses) for name, find in finds.items()
+        }
         self.hints = hints
         self.heartbeats = Heartbeats(database, hints.leases if hints else None)
         self.clocks = Clocks(database, self.writes)
-        self.reading = Reading(database)
         self.revivals = Revivals(self.writes, self.reading, new_id)
 
     async def submit(self, number: int = 1, **asked: Any) -> list[Task]:  # noqa: ANN401

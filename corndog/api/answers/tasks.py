@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 import msgspec
@@ -12,11 +12,25 @@ from corndog.api.answers.times import seconds, text
 from corndog.api.fields import UNGIVEN, AnyJson, Base64, JsonObject, Time, Ungiven
 from corndog.api.media import Media
 from corndog.api.problems import Problem, problem_of
+from corndog.domain import listing as domain_listing
 from corndog.domain import task as domain
 from corndog.domain.errors import CorndogError
 from corndog.domain.listing import Entry
 from corndog.domain.task import CanceledBy, Content, Jitter, Outcome, Phase
 from corndog.service.writes import Written
+
+
+class Dependency(msgspec.Struct, kw_only=True):
+    """How a task that this one depends on ended, and what it left."""
+
+    phase: Phase
+    last_error: str | None
+    result: AnyJson | Ungiven = UNGIVEN
+    result_base64: Base64 | Ungiven = UNGIVEN
+    result_content_type: str | Ungiven = UNGIVEN
+    result_omitted: Annotated[
+        bool, Meta(description="It is beyond what one answer carries of them: read it by itself.")
+    ] = False
 
 
 class Task(msgspec.Struct, kw_only=True):
@@ -64,6 +78,9 @@ class Task(msgspec.Struct, kw_only=True):
     result: AnyJson | Ungiven = UNGIVEN
     result_base64: Base64 | Ungiven = UNGIVEN
     result_content_type: str | Ungiven = UNGIVEN
+    dependencies: (
+        Annotated[dict[str, Dependency], Meta(description="What it depends on, by name; if asked for.")] | Ungiven
+    ) = UNGIVEN
 
 
 class One(msgspec.Struct):
@@ -100,41 +117,46 @@ class Completed(msgspec.Struct):
     replayed: bool
 
 
+def fields_of(media: Media, task: domain.Task) -> dict[str, Any]:
+    """Give the fields that every view of a task has."""
+    return {
+        "id": task.id,
+        "queue": task.queue,
+        "kind": task.kind,
+        "current_state": task.current_state,
+        "auto_target_state": task.auto_target_state,
+        "phase": task.phase,
+        "home_state": task.home_state,
+        "home_target": task.home_target,
+        "priority": task.priority,
+        "submit_time": text(task.submit_time),
+        "update_time": text(task.update_time),
+        "timeout": seconds(task.timeout),
+        "work_timeout": seconds(task.work_timeout),
+        "due_time": None if task.due_time is None else text(task.due_time),
+        "delivery": task.delivery,
+        "held_by": task.held_by,
+        "claim_time": None if task.claim_time is None else text(task.claim_time),
+        "attempt": task.attempt,
+        "max_attempts": task.max_attempts,
+        "backoff": task.backoff.total_seconds(),
+        "backoff_max": task.backoff_max.total_seconds(),
+        "backoff_multiplier": task.backoff_multiplier,
+        "jitter": task.jitter,
+        "lost": task.lost,
+        "max_lost": task.max_lost,
+        "job_id": task.job_id,
+        "name": task.name,
+        "waiting_on": task.waiting_on,
+        "last_error": task.last_error,
+        "metadata": None if task.metadata is None else media.write_object(task.metadata),
+        "canceled_by": task.canceled_by,
+    }
+
+
 def view(media: Media, task: domain.Task, payload: Content | None = None, result: Content | None = None) -> Task:
     """Show a task in an encoding."""
-    answer = Task(
-        id=task.id,
-        queue=task.queue,
-        kind=task.kind,
-        current_state=task.current_state,
-        auto_target_state=task.auto_target_state,
-        phase=task.phase,
-        home_state=task.home_state,
-        home_target=task.home_target,
-        priority=task.priority,
-        submit_time=text(task.submit_time),
-        update_time=text(task.update_time),
-        timeout=seconds(task.timeout),
-        work_timeout=seconds(task.work_timeout),
-        due_time=None if task.due_time is None else text(task.due_time),
-        delivery=task.delivery,
-        held_by=task.held_by,
-        claim_time=None if task.claim_time is None else text(task.claim_time),
-        attempt=task.attempt,
-        max_attempts=task.max_attempts,
-        backoff=task.backoff.total_seconds(),
-        backoff_max=task.backoff_max.total_seconds(),
-        backoff_multiplier=task.backoff_multiplier,
-        jitter=task.jitter,
-        lost=task.lost,
-        max_lost=task.max_lost,
-        job_id=task.job_id,
-        name=task.name,
-        waiting_on=task.waiting_on,
-        last_error=task.last_error,
-        metadata=None if task.metadata is None else media.write_object(task.metadata),
-        canceled_by=task.canceled_by,
-    )
+    answer = Task(**fields_of(media, task))
     if payload is not None:
         answer.content_type = payload.media_type
         if payload.is_json:
@@ -142,17 +164,35 @@ def view(media: Media, task: domain.Task, payload: Content | None = None, result
         else:
             answer.payload_base64 = payload.data
     if result is not None:
-        answer.result_content_type = result.media_type
-        if result.is_json:
-            answer.result = media.write_json(result.data)
-        else:
-            answer.result_base64 = result.data
+        _show_result(media, answer, result)
     return answer
 
 
 def view_entry(media: Media, entry: Entry) -> Task:
     """Show a task with what was read besides."""
-    return view(media, entry.task, entry.payload, entry.result)
+    answer = view(media, entry.task, entry.payload, entry.result)
+    if entry.dependencies is not None:
+        answer.dependencies = {
+            name: _view_dependency(media, dependency) for name, dependency in entry.dependencies.items()
+        }
+    return answer
+
+
+def _view_dependency(media: Media, dependency: domain_listing.Dependency) -> Dependency:
+    answer = Dependency(phase=dependency.phase, last_error=dependency.last_error)
+    if dependency.result is not None:
+        _show_result(media, answer, dependency.result)
+    if dependency.is_omitted:
+        answer.result_omitted = True
+    return answer
+
+
+def _show_result(media: Media, answer: Task | Dependency, result: Content) -> None:
+    answer.result_content_type = result.media_type
+    if result.is_json:
+        answer.result = media.write_json(result.data)
+    else:
+        answer.result_base64 = result.data
 
 
 def changed(media: Media, written: Written) -> Changed:

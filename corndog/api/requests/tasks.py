@@ -1,8 +1,9 @@
 """Bodies that claim and move tasks."""
 
 from datetime import timedelta
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
+import msgspec
 from msgspec import Meta
 
 from corndog.api.combinations import NOTHING_TO_MATCH, Forbidden, alone, both
@@ -62,6 +63,10 @@ class Next(Body):
     count: Annotated[int, Meta(ge=1, description="Most tasks to claim.")] = 1
     wait: Wait = 0.0
     worker_id: Annotated[WorkerId, Meta(description="Who holds them from now on.")] = ""
+    include: Annotated[
+        list[Literal["dependencies"]],
+        Meta(description="`dependencies`: how those that a task depends on ended, and their results."),
+    ] = msgspec.field(default_factory=list)
 
     def to_claim(self, terms: Terms) -> Claim:
         """Give the claim that is asked for."""

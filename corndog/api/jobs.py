@@ -1,0 +1,152 @@
+"""The calls about jobs."""
+
+from http import HTTPStatus
+
+from litestar import Response
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, RawBody
+
+from corndog.api import examples
+from corndog.api.answers.jobs import (
+    JobPage,
+    JobSubmitted,
+    OneJob,
+    WholeJob,
+    view_changed,
+    view_graph,
+    view_job,
+    view_made,
+)
+from corndog.api.cursors import decode_cursor, encode_cursor
+from corndog.api.queries import JobListQuery, JobQuery
+from corndog.api.requests.jobs import EndJob, SubmitJob
+from corndog.api.routing import (
+    BODY,
+    READ,
+    WRITE,
+    AnyRequest,
+    answer,
+    media_of_answer,
+    read,
+    read_id,
+    read_optional,
+    read_query,
+    route,
+    services,
+)
+from corndog.domain.listing import LAST_ID, LATEST, Place
+
+_TAG = "Jobs"
+
+
+@route(
+    "POST",
+    "/v1/jobs",
+    operation_id="submit_job",
+    tag=_TAG,
+    summary="Submit a job",
+    takes=SubmitJob,
+    gives=JobSubmitted,
+    status=HTTPStatus.CREATED,
+    refuses=BODY,
+    examples=examples.SUBMIT_JOB,
+)
+async def submit_job(request: AnyRequest, body: RawBody) -> Response[bytes]:
+    """Make a set of tasks that may wait for each other, in one transaction.
+
+    Tasks that depend on nothing are ready; the others are parked as `<state>-blocked`, until the last of those that
+    they depend on is completed. All that is wrong with a job is told at once, in `errors`, and nothing is made.
+    """
+    media, wanted = read(request, body, SubmitJob)
+    made = await services(request).jobs.submit(wanted.to_job(media, services(request).terms))
+    reply = media_of_answer(request)
+    return answer(reply, view_made(reply, made), HTTPStatus.CREATED)
+
+
+@route(
+    "GET",
+    "/v1/jobs",
+    operation_id="list_jobs",
+    tag=_TAG,
+    summary="List jobs",
+    query=JobListQuery,
+    gives=JobPage,
+    refuses=(HTTPStatus.BAD_REQUEST, HTTPStatus.SERVICE_UNAVAILABLE),
+    examples=examples.LIST_JOBS,
+)
+async def list_jobs(request: AnyRequest) -> Response[bytes]:
+    """List jobs, the newest first.
+
+    The status shown is what a job's tasks say; the one filtered by follows it, within a second as a rule.
+    """
+    wanted = read_query(request, JobListQuery)
+    filters = wanted.to_filter()
+    before = decode_cursor(wanted.cursor, filters) if wanted.cursor else Place(LATEST, LAST_ID)
+    page = await services(request).jobs.page(filters, before, wanted.to_limit(services(request).terms))
+    reply = media_of_answer(request)
+    return answer(reply, JobPage([view_job(reply, job) for job in page.jobs], encode_cursor(page.following, filters)))
+
+
+@route(
+    "GET",
+    "/v1/jobs/{id}",
+    operation_id="get_job",
+    tag=_TAG,
+    summary="Read a job",
+    query=JobQuery,
+    gives=WholeJob,
+    refuses=READ,
+    examples=examples.GET_JOB,
+)
+async def get_job(request: AnyRequest, job_id: FromPath[str]) -> Response[bytes]:
+    """Read a job with all its tasks, live and archived, and what each depends on; its status is what they say."""
+    wanted = read_query(request, JobQuery)
+    graph = await services(request).jobs.get(read_id(job_id))
+    reply = media_of_answer(request)
+    return answer(reply, view_graph(reply, graph, with_tasks=wanted.tasks))
+
+
+@route(
+    "POST",
+    "/v1/jobs/{id}/cancel",
+    operation_id="cancel_job",
+    tag=_TAG,
+    summary="Cancel a job",
+    takes=EndJob,
+    needs_body=False,
+    gives=OneJob,
+    refuses=WRITE,
+    examples=examples.CANCEL_JOB,
+)
+async def cancel_job(request: AnyRequest, body: RawBody, job_id: FromPath[str]) -> Response[bytes]:
+    """Archive all live tasks of a job as canceled, whoever holds them."""
+    read_optional(request, body, EndJob)
+    changed = await services(request).jobs.cancel(read_id(job_id))
+    reply = media_of_answer(request)
+    return answer(reply, view_changed(reply, changed))
+
+
+@route(
+    "POST",
+    "/v1/jobs/{id}/revive",
+    operation_id="revive_job",
+    tag=_TAG,
+    summary="Revive a job",
+    takes=EndJob,
+    needs_body=False,
+    gives=OneJob,
+    refuses=WRITE,
+    examples=examples.REVIVE_JOB,
+)
+async def revive_job(request: AnyRequest, body: RawBody, job_id: FromPath[str]) -> Response[bytes]:
+    """Revive the failed tasks of a job and all that their ends, or the job's own, has canceled.
+
+    Tasks that were canceled one by one stay so, and with them what depends on them.
+    """
+    read_optional(request, body, EndJob)
+    changed = await services(request).jobs.revive(read_id(job_id))
+    reply = media_of_answer(request)
+    return answer(reply, view_changed(reply, changed))
+
+
+HANDLERS: list[HTTPRouteHandler] = [submit_job, list_jobs, get_job, cancel_job, revive_job]

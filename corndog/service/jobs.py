@@ -1,0 +1,187 @@
+"""The use cases of jobs: submit, read, list, cancel, revive."""
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+import msgspec
+
+from corndog.domain.errors import Code, Conflict, NotFound
+from corndog.domain.jobs import FINAL, Edge, Job, JobFilter, JobStatus, NewJob, OnParentFailure, in_order, status_of
+from corndog.domain.listing import Place
+from corndog.domain.revival import is_ended_by_job
+from corndog.domain.task import Membership, Task, Window
+from corndog.service.ids import NewId
+from corndog.service.revivals import locked_tasks, revive_in_job
+from corndog.service.writes import Writes
+from corndog.store import jobs as store
+from corndog.store import tasks as task_store
+from corndog.store.engine import Connection, Database
+
+
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that was submitted, and the ids of its tasks by their names."""
+
+    job: Job
+    task_ids: Mapping[str, UUID]
+
+
+class Graph(msgspec.Struct, frozen=True, kw_only=True):
+    """A job with all its tasks, in order of their ids, and their dependencies."""
+
+    job: Job
+    tasks: Sequence[Task]
+    edges: Sequence[Edge]
+
+
+class JobPage(msgspec.Struct, frozen=True):
+    """Some jobs, and where the next page begins; None if there is none."""
+
+    jobs: Sequence[Job]
+    following: Place | None
+
+
+class Changed(msgspec.Struct, frozen=True, kw_only=True):
+    """The job as it is now; `replayed` where there was nothing left to do."""
+
+    job: Job
+    replayed: bool
+
+
+class Jobs:
+    """Submits jobs, and reads and writes them as wholes."""
+
+    def __init__(self, database: Database, writes: Writes, new_id: NewId) -> None:
+        self._database = database
+        self._writes = writes
+        self._new_id = new_id
+
+    async def submit(self, new: NewJob) -> Made:
+        """Make a job and all its tasks in one transaction: its roots are ready, the others wait for their parents.
+
+        Raises:
+            Invalid: its graph, or a task, breaks a rule; all that do are told.
+
+        """
+        members = in_order(new)
+        job_id = self._new_id()
+        # In order of their ids, by which transactions take them, parents come before their children.
+        ids = dict(zip((member.name for member in members), sorted(self._new_id() for _ in members), strict=True))
+        submissions = [
+            task_store.Submission(
+                ids[member.name],
+                member.new,
+                Membership(job_id=job_id, name=member.name, waiting_on=len(member.depends_on)),
+            )
+            for member in members
+        ]
+        edges = [
+            Edge(
+                child_id=ids[member.name],
+                parent_id=ids[name],
+                done=False,
+                run_on_failure=member.on_parent_failure is OnParentFailure.RUN,
+            )
+            for member in members
+            for name in member.depends_on
+        ]
+        made: Job | None = None
+        is_rerun = False
+
+        async def work(connection: Connection) -> list[Task]:
+            nonlocal made, is_rerun
+            if is_rerun and (made := await store.get(connection, job_id)):
+                return await store.tasks(connection, job_id)
+            is_rerun = True
+            made = await store.create(connection, job_id, new)
+            written = await task_store.submit(connection, submissions)
+            if edges:
+                await store.add_edges(connection, edges)
+            return list(written.values())
+
+        roots = {member.new.window for member in members if not member.depends_on}
+        await self._writes.run(work, atomically=True, touching=roots)
+        assert made
+        return Made(job=made, task_ids={member.name: ids[member.name] for member in new.members})
+
+    async def get(self, job_id: UUID) -> Graph:
+        """Read a job with all its tasks, which say its status.
+
+        Raises:
+            NotFound: there is none.
+
+        """
+
+        async def work(connection: Connection) -> Graph | None:
+            job = await store.get(connection, job_id)
+            if job is None:
+                return None
+            tasks = await store.tasks(connection, job_id)
+            return Graph(job=_told(job, tasks), tasks=tasks, edges=await store.edges(connection, job_id))
+
+        graph = await self._database.run(work)
+        if graph is None:
+            raise _not_found(job_id)
+        return graph
+
+    async def page(self, wanted: JobFilter, before: Place, limit: int) -> JobPage:
+        """List jobs, the newest first."""
+        jobs = await self._database.run(lambda connection: store.page(connection, wanted, before, limit + 1))
+        if len(jobs) <= limit:
+            return JobPage(jobs, None)
+        return JobPage(jobs[:limit], Place(jobs[limit - 1].submit_time, jobs[limit - 1].id))
+
+    async def cancel(self, job_id: UUID) -> Changed:
+        """Archive all live tasks of a job as canceled, whoever holds them.
+
+        Raises:
+            NotFound: there is no such job.
+            Conflict: it has ended otherwise.
+
+        """
+
+        async def work(connection: Connection) -> list[Task]:
+            tasks = await locked_tasks(connection, job_id)
+            status = status_of(tasks.values())
+            if tasks and status in FINAL and status is not JobStatus.CANCELED:
+                raise Conflict(Code.ENDED, f"the job has already ended: it is {status}")
+            canceled = await store.cancel(connection, job_id)
+            await store.touch(connection, job_id)
+            await store.follow(connection, [job_id])
+            return canceled
+
+        canceled = await self._writes.run(work, atomically=True)
+        return Changed(job=(await self.get(job_id)).job, replayed=not canceled)
+
+    async def revive(self, job_id: UUID) -> Changed:
+        """Revive the failed tasks of a job, and all that their ends or the job's own has canceled.
+
+        Raises:
+            NotFound: there is no such job.
+            Conflict: it is completed.
+
+        """
+        token = self._new_id()
+        touching: set[Window] = set()
+
+        async def work(connection: Connection) -> list[Task]:
+            tasks = await locked_tasks(connection, job_id)
+            if tasks and status_of(tasks.values()) is JobStatus.COMPLETED:
+                raise Conflict(Code.ENDED, "the job is completed: only failed and canceled ones can be revived")
+            wanted = [task.id for task in tasks.values() if is_ended_by_job(task)]
+            return await revive_in_job(connection, job_id, tasks, wanted, token, touching) if wanted else []
+
+        revived = await self._writes.run(work, atomically=True, touching=touching)
+        return Changed(job=(await self.get(job_id)).job, replayed=not revived)
+
+
+def _told(job: Job, tasks: Sequence[Task]) -> Job:
+    """Give a job the status that its tasks say; where the store lags behind, its end was that of its last task."""
+    status = status_of(tasks)
+    end_time = job.end_time if status in FINAL else None
+    if status in FINAL and end_time is None:
+        end_time = max(task.update_time for task in tasks)
+    return msgspec.structs.replace(job, status=status, end_time=end_time)
+
+
+def _not_found(job_id: UUID) -> NotFound:
+    return NotFound(Code.JOB_NOT_FOUND, f"there is no job {job_id}")
