@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from benchmarks import bloat, calls, depth, heartbeats, idle, wakeups
+from benchmarks import bloat, calls, delays, depth, heartbeats, idle, jobs, wakeups
 from benchmarks.harness import CONNECTIONS, Measure, Site, site
 
 MEASURES = {
@@ -18,6 +18,8 @@ MEASURES = {
     "bloat": bloat.measure,
     "depth": depth.measure,
     "heartbeats": heartbeats.measure,
+    "jobs": jobs.measure,
+    "delays": delays.measure,
 }
 
 
