@@ -201,15 +201,24 @@ class Machine(RuleBasedStateMachine):
             self.run(self.house.endings.complete(task_id, Match(current_state="submitted"), None, ()))
             self.apply(steps)
 
+    @rule(data=st.data())
+    def fail_and_revive(self, data: st.DataObject) -> None:
+        if task_id := self.pick(data, Phase.HELD):
+            self.do_fail(task_id, retryable=False)
+            self.do_revive(task_id)
+
     @rule(data=st.data(), retryable=st.booleans())
     def fail(self, data: st.DataObject, retryable: bool) -> None:
         if task_id := self.pick(data, Phase.HELD):
-            failure = Failure(error="e", retryable=retryable, retry_in=MICROSECOND if retryable else None)
-            step = partial(failed, failure=failure)
-            is_end = step(self.tasks[task_id], self.tasks[task_id].update_time).phase is Phase.FAILED
-            steps = self.ends(task_id, step, Phase.FAILED) if is_end else [(task_id, step)]
-            self.run(self.house.endings.fail(task_id, self.held(task_id), failure))
-            self.apply(steps)
+            self.do_fail(task_id, retryable=retryable)
+
+    def do_fail(self, task_id: UUID, *, retryable: bool) -> None:
+        failure = Failure(error="e", retryable=retryable, retry_in=MICROSECOND if retryable else None)
+        step = partial(failed, failure=failure)
+        is_end = step(self.tasks[task_id], self.tasks[task_id].update_time).phase is Phase.FAILED
+        steps = self.ends(task_id, step, Phase.FAILED) if is_end else [(task_id, step)]
+        self.run(self.house.endings.fail(task_id, self.held(task_id), failure))
+        self.apply(steps)
 
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
@@ -246,9 +255,10 @@ class Machine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def revive(self, data: st.DataObject) -> None:
-        task_id = self.pick(data, Phase.FAILED, Phase.CANCELED)
-        if task_id is None:
-            return
+        if task_id := self.pick(data, Phase.FAILED, Phase.CANCELED):
+            self.do_revive(task_id)
+
+    def do_revive(self, task_id: UUID) -> None:
         job_id = self.tasks[task_id].job_id
         assert job_id
         steps = self.revived(job_id, [task_id])
