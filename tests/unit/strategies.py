@@ -5,7 +5,17 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import strategies as st
 
 from corndog.domain.limits import COUNT_MAX, DURATION_MAX, NAME_MAX, PRIORITY_MAX, PRIORITY_MIN, STATE_MAX
-from corndog.domain.task import WORKING_SUFFIX, Change, Claim, Content, Jitter, NewTask, RetryPolicy
+from corndog.domain.task import (
+    WORKING_SUFFIX,
+    Change,
+    Claim,
+    Content,
+    Failure,
+    Jitter,
+    Membership,
+    NewTask,
+    RetryPolicy,
+)
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -61,6 +71,14 @@ def new_tasks(draw: st.DrawFn) -> NewTask:
     )
 
 
+members = st.builds(Membership, job_id=st.uuids(), name=names, waiting_on=st.integers(0, 3))
+failures = st.builds(
+    Failure,
+    error=st.text(max_size=5),
+    retryable=st.booleans(),
+    retry_in=st.none() | durations,
+    chance=st.floats(0, 1, exclude_max=True),
+)
 changes = st.builds(
     Change,
     new_state=st.none() | states,

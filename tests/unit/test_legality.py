@@ -1,6 +1,8 @@
 """Whatever happens to a task, and in which order: only legal combinations of fields come of it."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import TypeAlias
 
 import pytest
 from hypothesis import assume, given
@@ -9,14 +11,15 @@ from hypothesis import strategies as st
 from corndog.domain import checks, transitions
 from corndog.domain.errors import Invalid
 from corndog.domain.limits import NAME_MAX
-from corndog.domain.task import ARCHIVED, Change, NewTask, Phase, RetryPolicy, Task
+from corndog.domain.task import ARCHIVED, CanceledBy, NewTask, Phase, RetryPolicy, Task
 from tests.unit.samples import ID, held, ready
-from tests.unit.strategies import EPOCH, changes, claims, durations, new_tasks
+from tests.unit.strategies import EPOCH, changes, claims, durations, failures, members, new_tasks
 
 ZERO = timedelta(0)
+Step: TypeAlias = Callable[[Task, datetime, st.DataObject], Task]
 FIXED = (
-    "id", "queue", "kind", "submit_time", "work_timeout", "attempt", "max_attempts", "backoff", "backoff_max",
-    "backoff_multiplier", "jitter", "max_lost", "job_id", "name", "waiting_on", "last_error", "metadata",
+    "id", "queue", "kind", "submit_time", "work_timeout", "max_attempts", "backoff", "backoff_max",
+    "backoff_multiplier", "jitter", "max_lost", "job_id", "name", "metadata", "start_delay", "start_at",
 )  # fmt: skip
 
 
@@ -34,10 +37,12 @@ def assert_legal(task: Task) -> None:
     if task.phase is Phase.PARKED:
         assert task.current_state in {task.home_state + suffix for suffix in ("-scheduled", "-retrying", "-blocked")}
         assert task.auto_target_state == task.home_state
-        assert (task.due_time is None) == task.is_blocked
+        assert (task.due_time is None) == task.is_blocked == (task.waiting_on > 0)
+        assert task.is_blocked == task.current_state.endswith("-blocked")
     else:
         assert not task.is_blocked
         assert (task.timeout is None) == (task.due_time is None)
+    assert (task.phase is Phase.CANCELED) == (task.canceled_by is not None)
     if task.phase in ARCHIVED:
         assert task.current_state == task.auto_target_state == task.phase.value
         assert task.due_time is None
@@ -61,10 +66,11 @@ def assert_follows(before: Task, after: Task, now: datetime) -> None:
 def test_every_life_is_legal(new: NewTask, data: st.DataObject) -> None:
     now = EPOCH
     checks.check_new(new)
-    task = transitions.submit(new, ID, now, data.draw(st.integers(0, 999)))
+    member = data.draw(st.none() | members)
+    task = transitions.submit(new, ID, now, data.draw(st.integers(0, 999)), member)
     assert_legal(task)
     for _ in range(data.draw(st.integers(1, 12))):
-        if task.phase in ARCHIVED:
+        if task.phase is Phase.COMPLETED:
             break
         now += timedelta(seconds=1)
         before, task = task, step(task, now, data)
@@ -73,33 +79,88 @@ def test_every_life_is_legal(new: NewTask, data: st.DataObject) -> None:
 
 def step(task: Task, now: datetime, data: st.DataObject) -> Task:
     """Do to a task anything that may be done to it."""
-    possible = ["update", "end"]
-    if task.phase is Phase.READY:
-        possible += ["claim"] * 3
-    if task.phase is Phase.HELD:
-        possible += ["release"]
-    if task.phase is Phase.PARKED:
-        possible += ["unpark"]
-    elif task.due_time is not None:
-        possible += ["time_out"] * 2
-    match data.draw(st.sampled_from(possible)):
-        case "claim":
-            claim = data.draw(claims(task.queue, task.current_state))
-            assert transitions.is_claimable(task, claim)
-            return transitions.claim(task, claim, now, timedelta(seconds=300))
-        case "release":
-            return transitions.release(task, data.draw(st.none() | durations), now)
-        case "unpark":
-            return transitions.unpark(task, now)
-        case "time_out":
-            return transitions.time_out(task, now)
-        case "update":
-            return updated(task, data.draw(changes), now)
+    return data.draw(st.sampled_from(possible(task)))(task, now, data)
+
+
+def possible(task: Task) -> list[Step]:
+    if task.phase in ARCHIVED:
+        return [revived]
+    if task.is_blocked:
+        return [lowered, cascaded]
+    always = [updated, ended]
+    clock = [] if task.due_time is None or task.phase is Phase.PARKED else [timed_out] * 2
+    match task.phase:
+        case Phase.READY:
+            return [*always, *clock, claimed, claimed, claimed]
+        case Phase.HELD:
+            return [*always, *clock, released, failed, failed]
         case _:
-            return transitions.end(task, data.draw(st.sampled_from(sorted(ARCHIVED))), now)
+            return [*always, unparked]
 
 
-def updated(task: Task, change: Change, now: datetime) -> Task:
+def claimed(task: Task, now: datetime, data: st.DataObject) -> Task:
+    claim = data.draw(claims(task.queue, task.current_state))
+    assert transitions.is_claimable(task, claim)
+    return transitions.claim(task, claim, now, timedelta(seconds=300))
+
+
+def released(task: Task, now: datetime, data: st.DataObject) -> Task:
+    return transitions.release(task, data.draw(st.none() | durations), now)
+
+
+def unparked(task: Task, now: datetime, _data: st.DataObject) -> Task:
+    return transitions.unpark(task, now)
+
+
+def timed_out(task: Task, now: datetime, _data: st.DataObject) -> Task:
+    return transitions.time_out(task, now)
+
+
+def revived(task: Task, now: datetime, data: st.DataObject) -> Task:
+    return transitions.revive(task, data.draw(st.integers(0, 3)) if task.job_id else 0, now)
+
+
+def cascaded(task: Task, now: datetime, _data: st.DataObject) -> Task:
+    return transitions.end(task, Phase.CANCELED, now, CanceledBy.PARENT)
+
+
+def ended(task: Task, now: datetime, data: st.DataObject) -> Task:
+    phase = data.draw(st.sampled_from(sorted(ARCHIVED)))
+    return transitions.end(task, phase, now, CanceledBy.REQUEST if phase is Phase.CANCELED else None)
+
+
+def failed(task: Task, now: datetime, data: st.DataObject) -> Task:
+    failure = data.draw(failures)
+    after = transitions.fail(task, failure, now)
+    assert (after.attempt, after.lost, after.last_error) == (task.attempt + 1, task.lost, failure.error)
+    assert (after.home_state, after.home_target) == (task.home_state, task.home_target)
+    is_last = task.max_attempts is not None and after.attempt >= task.max_attempts
+    assert (after.phase is Phase.FAILED) == (is_last or not failure.retryable)
+    if after.phase is Phase.PARKED:
+        assert after.current_state == f"{task.home_state}-retrying"
+        assert after.due_time is not None
+        assert ZERO < after.due_time - now <= max(task.backoff_max, failure.retry_in or ZERO)
+    return after
+
+
+def lowered(task: Task, now: datetime, data: st.DataObject) -> Task:
+    number = data.draw(st.integers(1, task.waiting_on))
+    after = transitions.lower(task, number, now)
+    assert after.waiting_on == task.waiting_on - number
+    if after.waiting_on:
+        assert after.is_blocked
+    elif task.start_at is not None and task.start_at > now:
+        assert after.due_time == task.start_at
+    elif task.start_delay:
+        assert after.due_time == now + task.start_delay
+    else:
+        assert after.phase is Phase.READY
+        assert after.timeout == task.timeout
+    return after
+
+
+def updated(task: Task, now: datetime, data: st.DataObject) -> Task:
+    change = data.draw(changes)
     try:
         checks.check_change(task, change)
     except Invalid:
