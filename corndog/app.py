@@ -36,10 +36,12 @@ from corndog.service.lookout import Lookout
 from corndog.service.polls import Polls
 from corndog.service.reading import Reading
 from corndog.service.refills import Refills
+from corndog.service.registry import Registry
 from corndog.service.revivals import Revivals
 from corndog.service.statuses import Statuses
 from corndog.service.submits import Submits
 from corndog.service.tasks import Tasks
+from corndog.service.workers import Workers
 from corndog.service.writes import Writes
 from corndog.settings import Settings
 from corndog.store.engine import Database, is_cockroach
@@ -108,6 +110,7 @@ class House:
         self.statuses = Statuses(self.store)
         self.writes = Writes(self.store, self.polls, self.hints, self.statuses)
         self.clocks = Clocks(self.store, self.writes)
+        self.registry = Registry(self.store)
         self.refills = Refills(self.store, self.hints.windows) if self.hints else None
         self._settings = settings
 
@@ -129,6 +132,7 @@ class House:
             find = ByHints(hand_out, self.hints.windows, self.refills, fallback=find)
         tasks = Tasks(self.writes, new_id)
         reading = Reading(self.store)
+        heartbeats = Heartbeats(self.store, self.hints.leases if self.hints else None)
         return Services(
             submits=Submits(self.writes, new_id),
             tasks=tasks,
@@ -136,7 +140,7 @@ class House:
             revivals=Revivals(self.writes, reading, new_id),
             claims=Claims(find, tasks, self.polls, reading, self.statuses),
             jobs=Jobs(self.store, self.writes, new_id),
-            heartbeats=Heartbeats(self.store, self.hints.leases if self.hints else None),
+            workers=Workers(self.store, heartbeats, self.registry),
             clocks=self.clocks,
             reading=reading,
             terms=terms(self._settings),
@@ -145,6 +149,7 @@ class House:
 
     async def close(self) -> None:
         """Close all connections."""
+        await self.registry.close()
         if self.hints:
             await self.hints.link.close()
         await self.store.close()

@@ -2,7 +2,7 @@
 
 from litestar.handlers import HTTPRouteHandler
 
-from corndog.api import endings, health, jobs, queues, reads, submits, tasks
+from corndog.api import endings, health, jobs, queues, reads, submits, tasks, workers
 
 HANDLERS: list[HTTPRouteHandler] = [
     *submits.HANDLERS,
@@ -11,5 +11,6 @@ HANDLERS: list[HTTPRouteHandler] = [
     *reads.HANDLERS,
     *jobs.HANDLERS,
     *queues.HANDLERS,
+    *workers.HANDLERS,
     *health.HANDLERS,
 ]

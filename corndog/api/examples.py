@@ -94,13 +94,40 @@ NEXT = {
     "answer": {"tasks": [_HELD | _PAYLOAD]},
 }
 HEARTBEAT = {
-    "request": {"worker_id": "mailer-1", "deliveries": [{"id": _HELD["id"], "delivery": 1}]},
+    "request": {
+        "worker_id": "mailer-1",
+        "deliveries": [{"id": _HELD["id"], "delivery": 1}],
+        "metadata": {"version": "1.4.2"},
+    },
     "answer": {
         "deliveries": [
             {"id": _HELD["id"], "delivery": 1, "status": "held", "lease_expires": _HELD["due_time"]},
-        ]
+        ],
+        "drain": False,
     },
 }
+WORKERS = {
+    "query": {"active_since": "2m"},
+    "answer": {
+        "workers": [
+            {
+                "worker_id": "mailer-1",
+                "first_seen": "2030-01-31T07:00:00.000000Z",
+                "last_seen": "2030-01-31T08:00:40.000000Z",
+                "active": True,
+                "draining": False,
+                "metadata": {"version": "1.4.2"},
+                "held": 1,
+                "holds": [
+                    {name: _HELD[name] for name in ("id", "queue", "current_state", "kind", "delivery")}
+                    | {"claim_time": _HELD["claim_time"], "due_time": _HELD["due_time"], "overdue": False}
+                ],
+            }
+        ],
+        "next_cursor": None,
+    },
+}
+DRAIN = {"request": {"worker_ids": ["mailer-1"]}, "answer": {"workers": ["mailer-1"], "unknown": []}}
 GET = {"query": {"include": "payload"}, "answer": {"task": _READY | _PAYLOAD}}
 LIST = {"query": {"queue": "email", "limit": 1}, "answer": {"tasks": [_READY], "next_cursor": None}}
 UPDATE = {"request": {"delivery": 1, "new_state": "sent"}, "answer": {"task": _MOVED, "replayed": False}}

@@ -60,6 +60,16 @@ LINKS: dict[str, dict[str, Link]] = {
             | {"cursor": "$response.body#/next_cursor"},
         }
     },
+    "list_workers": {
+        "next_page": {
+            "operationId": "list_workers",
+            "parameters": {"active_since": "$request.query.active_since", "cursor": "$response.body#/next_cursor"},
+        },
+        "drain_workers": {
+            "operationId": "drain_workers",
+            "requestBody": {"worker_ids": ["$response.body#/workers/0/worker_id"]},
+        },
+    },
     "update_task": _OF_UNHELD | _CLAIM,
     "complete_task": _reads(_TASK, "get_task", "get_result")
     | {"get_next_task": {"operationId": "get_task", "parameters": {"id": "$response.body#/next_tasks/0"}}},

@@ -70,8 +70,9 @@ def _schemas(terms: Terms) -> dict[str, Json]:
     schemas["Complete"]["properties"]["next_tasks"]["anyOf"][0]["maxItems"] = terms.items
     schemas["ReviveMany"]["properties"]["ids"]["anyOf"][0]["maxItems"] = terms.items
     schemas["ReviveMany"]["properties"]["limit"]["maximum"] = terms.items
-    schemas["ListQuery"]["properties"]["limit"]["maximum"] = terms.page
-    schemas["JobListQuery"]["properties"]["limit"]["maximum"] = terms.page
+    schemas["Drain"]["properties"]["worker_ids"]["anyOf"][0]["maxItems"] = terms.items
+    for query in ("ListQuery", "JobListQuery", "WorkersQuery"):
+        schemas[query]["properties"]["limit"]["maximum"] = terms.page
     return schemas
 
 

@@ -9,18 +9,28 @@ from msgspec import Meta
 from corndog.api.fields import AnyState, Name, Time, WorkerId
 from corndog.domain.errors import Invalid
 from corndog.domain.jobs import JobFilter, JobStatus
-from corndog.domain.limits import Terms, check_name, instant
+from corndog.domain.limits import SPAN_PATTERN, Terms, check_name, instant, span
 from corndog.domain.listing import EARLIEST, LATEST, Filter, Include
 from corndog.domain.task import Phase
+from corndog.domain.workers import WorkerFilter
 
 DEFAULT_PAGE = 100
 CURSOR_MAX = 200
+NAME_CURSOR_MAX = 1400
+"""Longest cursor that stands for a name, of which each character may take four bytes."""
 
 Includes = Literal["payload", "result", "payload,result", "result,payload"]
 AllIncludes = Annotated[
     str,
     Meta(pattern="^(payload|result|dependencies)(,(payload|result|dependencies))*$", max_length=100),
 ]
+
+
+def page_limit(limit: int, terms: Terms) -> int:
+    """Hold the length of a page to what this server allows."""
+    if limit > terms.page:
+        raise Invalid(f"at most {terms.page} are allowed", field="limit")
+    return limit
 
 
 class Query(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -52,9 +62,7 @@ class PageQuery(Query):
 
     def to_limit(self, terms: Terms) -> int:
         """Give the number of entries of a page."""
-        if self.limit > terms.page:
-            raise Invalid(f"at most {terms.page} are allowed", field="limit")
-        return self.limit
+        return page_limit(self.limit, terms)
 
 
 class ListQuery(PageQuery):
@@ -111,6 +119,30 @@ class JobListQuery(PageQuery):
             submitted_after=instant(self.submitted_after, "submitted_after") or EARLIEST,
             submitted_before=instant(self.submitted_before, "submitted_before") or LATEST,
         )
+
+
+class WorkersQuery(Query):
+    """Which workers a listing shows."""
+
+    active_since: Annotated[
+        Annotated[str, Meta(max_length=100, extra_json_schema={"pattern": SPAN_PATTERN})] | None,
+        Meta(
+            description="Only those seen within this time: `90s`, `2m`, `1h30m`, or seconds. "
+            "Without it, all are listed, and those seen within two minutes are active."
+        ),
+    ] = None
+    limit: Annotated[int, Meta(ge=1, description="Most workers of the page.")] = DEFAULT_PAGE
+    cursor: Annotated[
+        Annotated[str, Meta(max_length=NAME_CURSOR_MAX)] | None, Meta(description="`next_cursor` of the page before.")
+    ] = None
+
+    def to_filter(self) -> WorkerFilter:
+        """Give the filter."""
+        return WorkerFilter(active_since=span(self.active_since, "active_since"))
+
+    def to_limit(self, terms: Terms) -> int:
+        """Give the number of workers of a page."""
+        return page_limit(self.limit, terms)
 
 
 class QueueQuery(Query):

@@ -67,11 +67,14 @@ async def heartbeat_tasks(request: AnyRequest, body: RawBody) -> Response[bytes]
     """Extend the leases of all deliveries that a worker holds: a deadline becomes now and the length of its clock.
 
     Before half of a lease is over, the present one may be the answer. A delivery that is `lost` or `canceled` may
-    write no more: stop working on it.
+    write no more: stop working on it. A worker that is to `drain` claims no more, and ends once it holds nothing.
     """
-    _, wanted = read(request, body, Heartbeat)
-    beats = await services(request).heartbeats.beat(wanted.to_holds(services(request).terms))
-    return answer(media_of_answer(request), view_beats(beats))
+    media, wanted = read(request, body, Heartbeat)
+    terms = services(request).terms
+    told = await services(request).workers.beat(
+        wanted.worker_id, wanted.to_metadata(media, terms), wanted.to_holds(terms)
+    )
+    return answer(media_of_answer(request), view_beats(told))
 
 
 @route(

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from corndog import __version__
-from corndog.cli import tasks
+from corndog.cli import tasks, workers
 from corndog.cli.output import AsJson, say, show_json, show_table
 from corndog.settings import describe
 
@@ -21,6 +21,7 @@ app = typer.Typer(
 RUNNING = "Running it"
 UPKEEP = "Looking after it"
 TASKS = "Tasks"
+FLEET = "Workers"
 
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")]
@@ -130,3 +131,6 @@ for name, command in (
     ("timeout", tasks.timeout),
 ):
     app.command(name, rich_help_panel=TASKS)(command)
+
+app.command("workers", rich_help_panel=FLEET)(workers.workers)
+app.command("drain", rich_help_panel=FLEET)(workers.drain)

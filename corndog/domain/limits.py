@@ -50,6 +50,11 @@ CONTROL_PATTERN = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"
 MEDIA_TYPE_PATTERN = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+( *;[ -~]*)?$"
 """A media type with parameters, in printable ASCII (RFC 9110, section 8.3.1)."""
 
+SPAN_PATTERN = "^([0-9]{1,9}([.][0-9]{1,6})?|([0-9]{1,9}([.][0-9]{1,6})?[dhms])+)$"
+"""A length of time as people write it: seconds, or numbers with the units of days, hours, minutes and seconds."""
+
+_SPAN = re.compile(SPAN_PATTERN)
+_UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1), "s": timedelta(seconds=1)}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _MEDIA_TYPE = re.compile(MEDIA_TYPE_PATTERN)
 _FINER = re.compile(r"\.\d{6}(\d+)")
@@ -136,6 +141,24 @@ def duration(seconds: float | None, field: str) -> timedelta | None:
     if micros / _MICROSECONDS != seconds:
         raise Invalid("at most 6 decimals are allowed", field=field)
     return timedelta(microseconds=micros)
+
+
+def span(text: str | None, field: str) -> timedelta | None:
+    """Read a length of time such as `90s`, `2m`, `1h30m`, or plain seconds.
+
+    Raises:
+        Invalid: it is none, zero, or over ten years.
+
+    """
+    if text is None:
+        return None
+    parts = re.findall(r"([0-9.]+)([dhms]?)", text) if _SPAN.fullmatch(text) else ()
+    length = sum((float(number) * _UNITS[unit or "s"] for number, unit in parts), timedelta())
+    if not timedelta() < length <= DURATION_MAX:
+        raise Invalid(
+            "a length of time is expected, up to ten years, such as 90s, 2m, 1h30m or plain seconds", field=field
+        )
+    return length
 
 
 def instant(text: str | None, field: str) -> datetime | None:

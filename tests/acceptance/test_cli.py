@@ -128,6 +128,29 @@ def test_what_people_see(cli: Client, queue: str) -> None:
     assert cli.text("timeout", "--queue", queue) == "timed out: 0\n"
 
 
+def test_the_fleet_is_listed_and_drained(cli: Client, queue: str) -> None:
+    cli.submit(queue)
+    name = f"worker of {queue}"
+    [taken] = cli.json("next", "--queue", queue, "--worker-id", name)["tasks"]
+
+    [worker] = [each for each in cli.json("workers")["workers"] if each["worker_id"] == name]
+    assert (worker["held"], worker["holds"][0]["id"], worker["draining"]) == (1, taken["id"], False)
+    header, *rows = cli.text("workers", "--active-since", "1h").splitlines()
+    assert header.split("  ")[0] == "WORKER"
+    [row] = [row for row in rows if row.startswith(name)]
+    assert row.removeprefix(name).split() == [worker["last_seen"], "active", "1", taken["claim_time"]]
+
+    assert cli.text("drain", name) == f"drains: {name}\n"
+    assert "active, draining" in next(row for row in cli.text("workers").splitlines() if row.startswith(name))
+    assert cli.json("drain", name, "--undo") == {"workers": [name], "unknown": []}
+    assert name in cli.json("drain", "--all")["workers"]
+    assert f"drains no more: {name}\n" in cli.text("drain", "--all", "--undo")
+    done = corndog("drain", name, f"no {name}", "--server", cli.url)
+    assert (done.returncode, done.stdout) == (1, f"drains: {name}\n")
+    assert done.stderr == f"error: unknown: no {name}\n"
+    cli.json("cancel", taken["id"])
+
+
 def test_a_refusal_is_told_in_two_lines(cli: Client) -> None:
     done = corndog("show", "not-an-id", "--server", cli.url)
     assert (done.returncode, done.stdout) == (1, "")
@@ -176,6 +199,9 @@ def test_another_server() -> None:
         ("complete", NO_SUCH_ID, "--next-task", "{"),
         ("counts", "--server", "not an address"),
         ("counts", "--server", "localhost:8080"),
+        ("drain",),
+        ("drain", "w", "--all"),
+        ("drain", "--undo"),
         ("dev", "--port", "65536"),
         ("dev", "--workers", "0"),
         ("openapi", "--output", "a", "--check", "b"),

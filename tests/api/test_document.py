@@ -97,6 +97,8 @@ def test_every_route_of_the_api_is_described() -> None:
         ("GET", "/v1/queues/task-counts"),
         ("GET", "/v1/queues/state-counts"),
         ("GET", "/v1/state-counts"),
+        ("GET", "/v1/workers"),
+        ("POST", "/v1/workers/drain"),
         ("GET", "/healthz"),
         ("GET", "/readyz"),
     }
@@ -243,8 +245,10 @@ def test_it_says_the_limits_of_its_server() -> None:
     assert schemas["Next"]["properties"]["count"]["maximum"] == 3
     assert schemas["Next"]["properties"]["queues"]["anyOf"][0]["maxItems"] == 3
     assert schemas["Complete"]["properties"]["next_tasks"]["anyOf"][0]["maxItems"] == 3
-    parameters = {parameter["name"]: parameter for parameter in other["paths"]["/v1/tasks"]["get"]["parameters"]}
-    assert parameters["limit"]["schema"]["maximum"] == 4
+    assert schemas["Drain"]["properties"]["worker_ids"]["anyOf"][0]["maxItems"] == 3
+    for path in ("/v1/tasks", "/v1/workers"):
+        parameters = {parameter["name"]: parameter for parameter in other["paths"][path]["get"]["parameters"]}
+        assert parameters["limit"]["schema"]["maximum"] == 4
 
 
 FORBIDDEN: dict[str, list[Json]] = {
@@ -267,6 +271,7 @@ FORBIDDEN: dict[str, list[Json]] = {
         {"delivery": 1, "next_task": {"timeout": 1}},
     ],
     "Release": [{}, {"delivery": None}, {"current_state": "a"}],
+    "Drain": [{}, {"all": False}, {"worker_ids": None}, {"worker_ids": ["a"], "all": True}, {"worker_ids": [""]}],
 }
 ALLOWED: dict[str, list[Json]] = {
     "Submit": [
@@ -281,6 +286,7 @@ ALLOWED: dict[str, list[Json]] = {
     "Update": [{"delivery": 1}, {"current_state": "a", "delivery": None}],
     "Complete": [{"delivery": 1, "next_task": None, "next_tasks": []}, {"current_state": "s", "result": None}],
     "Cancel": [{}],
+    "Drain": [{"all": True}, {"worker_ids": []}, {"worker_ids": ["a"], "all": False}, {"all": True, "drain": False}],
 }
 
 

@@ -120,8 +120,8 @@ async def is_lost(api: Api, task: Fields) -> bool:
 
 async def test_a_worker_that_holds_nothing_hears_nothing(api: Api) -> None:
     assert await beat(api) == []
-    assert done(await api.post("/v1/tasks/heartbeat")) == {"deliveries": []}
-    assert done(await api.post("/v1/tasks/heartbeat", worker_id="w")) == {"deliveries": []}
+    assert done(await api.post("/v1/tasks/heartbeat")) == {"deliveries": [], "drain": False}
+    assert done(await api.post("/v1/tasks/heartbeat", worker_id="w")) == {"deliveries": [], "drain": False}
 
 
 async def test_each_delivery_is_answered_in_order(api: Api) -> None:
@@ -225,6 +225,9 @@ ANY = "6f3f5b68-5f0b-4d3c-8f43-1f1f9d8b7a11"
         ({"worker_id": 1}, "invalid", "worker_id"),
         ({"worker_id": "a\x00"}, "invalid", "worker_id"),
         ({"worker_id": "a" * 1000}, "invalid", "worker_id"),
+        ({"metadata": "host"}, "invalid", "metadata"),
+        ({"metadata": [1]}, "invalid", "metadata"),
+        ({"metadata": {"big": 2**64}}, "invalid", "metadata"),
         ([], "invalid", None),
     ],
 )

@@ -11,7 +11,8 @@ import pytest
 
 from corndog.domain.listing import Filter, Include, Place
 from corndog.domain.task import Candidate, Change, Claim, Failure, Hold, Match, NewTask, Outcome, Phase
-from corndog.store import reading
+from corndog.domain.workers import WorkerFilter
+from corndog.store import reading, workers
 from corndog.store import tasks as store
 from corndog.store.engine import Connection, Database
 from tests.store.house import DEFAULT_TIMEOUT, HOUR, TEXT
@@ -32,6 +33,12 @@ KNOWABLE = {
     "completed": "archived_tasks WHERE phase = 'completed'",
     "failed": "archived_tasks WHERE phase = 'failed'",
 }
+
+
+WORKERS = """
+    INSERT INTO workers
+    SELECT 'worker ' || n, now(), now() - n * interval '1 minute', false, NULL FROM generate_series(1, 5000) AS n
+"""
 
 
 def known(kind: str) -> UUID:
@@ -117,19 +124,32 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     "unpark": (lambda c: store.unpark(c, 500), {"tasks_parked", "tasks_pkey"}),
     "oldest_overdue": (reading.oldest_overdue, {"tasks_timed"}),
     "queue_counts": (lambda c: reading.counts(c, "queue 1"), {"tasks_listed"}),
+    "keep_workers": (lambda c: workers.keep(c, {"worker 1": None, "new": "{}"}), set()),
+    "drain_workers": (
+        lambda c: workers.drain(c, ["worker 1", "new"], drains=True),
+        {"workers_pkey", "tasks_held"},
+    ),
+    "purge_workers": (lambda c: workers.purge(c, HOUR, 100), {"workers_seen", "workers_pkey", "tasks_held"}),
 }
-COSTED: dict[str, Call] = {
-    name: call
-    for name, (call, _) in HOT.items()
-    if name not in {"submit", "end an unheld one", "payload", "sweep one queue", "queue_counts"}
-} | {
-    name: partial(reading.page, wanted=wanted, after=Place(), limit=101, include=EVERYTHING)
-    for name, wanted in {
-        "list a queue and a state": Filter(queue="queue 1", current_state="a"),
-        "list the dead letters": Filter(archived=True, phase=Phase.FAILED),
-        "list the ended ones": Filter(archived=True),
-    }.items()
-}
+COSTED: dict[str, Call] = (
+    {
+        name: call
+        for name, (call, _) in HOT.items()
+        if name not in {"submit", "end an unheld one", "payload", "sweep one queue", "queue_counts"}
+        and name != "drain_workers"  # it counts what a worker holds
+    }
+    | {
+        "worker_names": lambda c: workers.names(c, "worker 1", 500),
+    }
+    | {
+        name: partial(reading.page, wanted=wanted, after=Place(), limit=101, include=EVERYTHING)
+        for name, wanted in {
+            "list a queue and a state": Filter(queue="queue 1", current_state="a"),
+            "list the dead letters": Filter(archived=True, phase=Phase.FAILED),
+            "list the ended ones": Filter(archived=True),
+        }.items()
+    }
+)
 FILTERS: dict[str, Filter] = {
     "all": Filter(),
     "a queue": Filter(queue="queue 1"),
@@ -163,7 +183,7 @@ async def filled(request: pytest.FixtureRequest, database_url: str) -> AsyncIter
     """Fill a database: with fresh statistics, or such as were made when there was something else in it."""
     database = Database(database_url, statement_timeout=100)
     async with database._connection() as connection:
-        await connection.execute("TRUNCATE tasks, archived_tasks, payloads, results, task_runs")
+        await connection.execute("TRUNCATE tasks, archived_tasks, payloads, results, task_runs, workers")
         for table in ("tasks", "archived_tasks"):
             await connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
         is_fresh = request.param == "fresh"
@@ -172,6 +192,7 @@ async def filled(request: pytest.FixtureRequest, database_url: str) -> AsyncIter
         await load(connection, is_fresh, **FIRST)
         for kind, where in KNOWABLE.items():
             KNOWN[kind] = await connection.fetchval(f"SELECT id FROM {where} ORDER BY submit_time LIMIT 1")
+        await connection.execute(WORKERS)
         small = await measure(connection)
         await load(connection, is_fresh, **GROWTH)
         large = await measure(connection)
@@ -219,6 +240,18 @@ async def test_a_listing_goes_by_its_index(
     plan = await explain(filled.connection, page, is_generic=is_generic)
     index = "of_jobs" if wanted.job_id else "listed"
     assert_indexed(plan, {f"{'archived_tasks' if archived else 'tasks'}_{index}", "payloads_pkey", "results_pkey"})
+
+
+@pytest.mark.parametrize("active_since", [None, HOUR], ids=["all", "active"])
+async def test_the_fleet_is_listed_by_its_indexes(
+    filled: Filled, active_since: timedelta | None, is_generic: bool
+) -> None:
+    page: Call = partial(workers.page, wanted=WorkerFilter(active_since=active_since), after="", limit=101)
+    plan = await explain(filled.connection, page, is_generic=is_generic)
+    assert plan.scanned_whole == set()
+    assert plan.indexes <= {"workers_pkey", "workers_seen", "tasks_held"}
+    registry = [node for node in plan.nodes() if node.get("Relation Name") == "workers"]
+    assert all(node["Actual Rows"] <= 101 for node in registry)
 
 
 ORDERED = {"tasks_ready", "tasks_timed", "tasks_parked"}

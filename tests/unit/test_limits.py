@@ -57,6 +57,52 @@ def test_durations_in_range(seconds: float | None, expected: timedelta | None) -
     assert limits.duration(seconds, "timeout") == expected
 
 
+# Lengths of time as people write them -----------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (None, None),
+        ("90", timedelta(seconds=90)),
+        ("0.000001", MICROSECOND),
+        ("90s", timedelta(seconds=90)),
+        ("2m", timedelta(minutes=2)),
+        ("1h", timedelta(hours=1)),
+        ("1h30m", timedelta(minutes=90)),
+        ("30m1h", timedelta(minutes=90)),
+        ("1.5h0.5s", timedelta(hours=1.5, seconds=0.5)),
+        ("3650d", timedelta(days=3650)),
+        ("087600h", timedelta(days=3650)),
+    ],
+)
+def test_lengths_of_time(text: str | None, expected: timedelta | None) -> None:
+    assert limits.span(text, "active_since") == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 999), st.sampled_from("dhms")), min_size=1, max_size=4))
+def test_a_length_of_time_is_the_sum_of_its_parts(parts: list[tuple[int, str]]) -> None:
+    seconds = sum(number * {"d": 86400, "h": 3600, "m": 60, "s": 1}[unit] for number, unit in parts)
+    text = "".join(f"{number}{unit}" for number, unit in parts)
+    if 0 < seconds <= limits.DURATION_MAX_SECONDS:
+        assert limits.span(text, "active_since") == timedelta(seconds=seconds)
+    else:
+        with pytest.raises(Invalid, match="length of time"):
+            limits.span(text, "active_since")
+
+
+@given(st.text(st.sampled_from("0123456789.dhms-+ ex,\n٢"), max_size=8))
+def test_any_text_is_a_length_of_time_or_is_refused(text: str) -> None:
+    try:
+        length = limits.span(text, "active_since")
+    except Invalid:
+        assert not text.isdecimal() or not text.isascii() or int(text) == 0
+    else:
+        assert length is not None
+        assert timedelta() < length <= limits.DURATION_MAX
+        assert text[0].isdigit()
+
+
 # Names -----------------------------------------------------------------------
 
 
