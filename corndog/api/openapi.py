@@ -72,7 +72,8 @@ def _schemas(terms: Terms) -> dict[str, Json]:
     schemas["ReviveMany"]["properties"]["limit"]["maximum"] = terms.items
     schemas["Drain"]["properties"]["worker_ids"]["anyOf"][0]["maxItems"] = terms.items
     for query in ("ListQuery", "JobListQuery", "WorkersQuery"):
-        schemas[query]["properties"]["limit"]["maximum"] = terms.page
+        limit = schemas[query]["properties"]["limit"]
+        limit["maximum"] = min(terms.page, limit.get("maximum", terms.page))
     return schemas
 
 

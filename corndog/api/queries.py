@@ -16,6 +16,9 @@ from corndog.domain.workers import WorkerFilter
 
 DEFAULT_PAGE = 100
 CURSOR_MAX = 200
+FLEET_PAGE_MAX = 100
+"""Most workers of a page, since each comes with up to a hundred holds."""
+
 NAME_CURSOR_MAX = 1400
 """Longest cursor that stands for a name, of which each character may take four bytes."""
 
@@ -131,7 +134,7 @@ class WorkersQuery(Query):
             "Without it, all are listed, and those seen within two minutes are active."
         ),
     ] = None
-    limit: Annotated[int, Meta(ge=1, description="Most workers of the page.")] = DEFAULT_PAGE
+    limit: Annotated[int, Meta(ge=1, le=FLEET_PAGE_MAX, description="Most workers of the page.")] = FLEET_PAGE_MAX
     cursor: Annotated[
         Annotated[str, Meta(max_length=NAME_CURSOR_MAX)] | None, Meta(description="`next_cursor` of the page before.")
     ] = None

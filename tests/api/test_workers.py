@@ -11,6 +11,8 @@ import msgspec
 import pytest
 from tenacity import AsyncRetrying, retry_if_result, stop_after_delay, wait_fixed
 
+from corndog.api.cursors import encode_cursor
+from corndog.domain.workers import WorkerFilter
 from corndog.settings import Settings
 from tests.api.calls import MSGPACK, Api, Fields, done, refused, seconds_between
 from tests.faults import plain_url
@@ -168,6 +170,8 @@ async def test_pages_lead_on_under_the_same_filter(server: Api, names: list[str]
     for params in ({"cursor": last}, {"cursor": last, "active_since": "2h"}, {"cursor": "AAAA"}, {"cursor": "%"}):
         refused(await server.client.get("/v1/workers", params=params), 400, "invalid_cursor", "cursor")
     refused(await server.client.get("/v1/tasks", params={"cursor": last}), 400, "invalid_cursor", "cursor")
+    forged = encode_cursor("no\0name", WorkerFilter())
+    refused(await server.client.get("/v1/workers", params={"cursor": forged}), 400, "invalid_cursor", "cursor")
 
 
 @pytest.mark.parametrize("value", ["90s", "2m", "1h", "1h30m", "120", "0.5", "1.5h", "3650d", "1m30.25s"])
@@ -215,7 +219,7 @@ async def test_what_is_no_time_is_refused(api: Api, value: str) -> None:
     ("query", "code", "field"),
     [
         ({"limit": 0}, "invalid", "limit"),
-        ({"limit": 1001}, "invalid", "limit"),
+        ({"limit": 101}, "invalid", "limit"),
         ({"cursor": "a" * 1401}, "invalid", "cursor"),
         ({"active": True}, "unknown_field", "active"),
     ],

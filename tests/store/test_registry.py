@@ -16,7 +16,7 @@ from corndog.service.heartbeats import Heartbeats
 from corndog.service.registry import Registry
 from corndog.service.workers import Workers
 from corndog.store.engine import Connection, Database
-from tests.faults import CountingDatabase, FaultyDatabase
+from tests.faults import CountingDatabase, Death, DyingDatabase, FaultyDatabase
 from tests.store.house import House
 
 _T = TypeVar("_T")
@@ -195,3 +195,17 @@ async def test_all_are_drained_however_many(database: Database, monkeypatch: pyt
         page = await workers.page(WorkerFilter(), "", 5)
         assert ([worker.id for worker in page.workers], page.following) == (wanted[:5], "w4")
         assert (await workers.page(WorkerFilter(), "w4", 2)).following is None
+
+
+@pytest.mark.parametrize("death", Death)
+async def test_a_drain_outlives_its_connection(
+    empty_database_url: str, counting: CountingDatabase, death: Death
+) -> None:
+    dying = DyingDatabase(empty_database_url, death)
+    async with fleet(counting, ALWAYS) as calm, fleet(dying) as workers:
+        await calm.beat("w", None, [])
+        drained = await workers.drain(["w", "unknown"], drains=True)
+        assert (drained.marked, drained.unknown) == (["w"], ["unknown"])
+        assert dying.has_died
+        assert (await calm.beat("w", None, [])).drain
+    await dying.close()
