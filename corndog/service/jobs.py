@@ -115,8 +115,10 @@ class Jobs:
             job = await store.get(connection, job_id)
             if job is None:
                 return None
+            edges = await store.edges(connection, job_id)
             tasks = await store.tasks(connection, job_id)
-            return Graph(job=_told(job, tasks), tasks=tasks, edges=await store.edges(connection, job_id))
+            # A job is purged with all its tasks at once: where they are there, what was read before them was whole.
+            return Graph(job=_told(job, tasks), tasks=tasks, edges=edges) if tasks else None
 
         graph = await self._database.run(work)
         if graph is None:
