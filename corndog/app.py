@@ -14,13 +14,14 @@ from corndog.api.calls import HANDLERS
 from corndog.api.services import Services
 from corndog.domain.errors import CorndogError
 from corndog.domain.limits import Terms
-from corndog.domain.task import Jitter, RetryPolicy
+from corndog.domain.task import Jitter, Phase, RetryPolicy
 from corndog.hints.hints import Hints
 from corndog.lifetime import in_background, on_end
 from corndog.observability import logs
 from corndog.scheduler.leader import Leader
 from corndog.scheduler.loop import Loop
 from corndog.scheduler.reconcile import reconcile
+from corndog.scheduler.retention import retention
 from corndog.scheduler.runner import running
 from corndog.scheduler.statuses import heal_statuses
 from corndog.scheduler.sweep import sweep
@@ -37,6 +38,7 @@ from corndog.service.polls import Polls
 from corndog.service.reading import Reading
 from corndog.service.refills import Refills
 from corndog.service.registry import Registry
+from corndog.service.retention import Retention, of_ended
 from corndog.service.revivals import Revivals
 from corndog.service.statuses import Statuses
 from corndog.service.submits import Submits
@@ -95,6 +97,15 @@ def terms(settings: Settings) -> Terms:
     )
 
 
+def kept(settings: Settings) -> dict[Phase, timedelta]:
+    """Say how long ended tasks and jobs are kept, by their outcome."""
+    return {
+        Phase.COMPLETED: timedelta(seconds=settings.retention_completed),
+        Phase.FAILED: timedelta(seconds=settings.retention_failed),
+        Phase.CANCELED: timedelta(seconds=settings.retention_canceled),
+    }
+
+
 def document() -> bytes:
     """Write the API's document, as a server with default settings has it."""
     return openapi.document(terms(Settings()))
@@ -112,11 +123,16 @@ class House:
         self.clocks = Clocks(self.store, self.writes)
         self.registry = Registry(self.store)
         self.refills = Refills(self.store, self.hints.windows) if self.hints else None
+        self.retention = Retention(of_ended(self.store, kept(settings)))
         self._settings = settings
 
     def loops(self) -> list[Loop]:
         """Give what happens because time passes."""
-        loops = [unpark(self.clocks, self._settings.unpark_interval), heal_statuses(self.statuses)]
+        loops = [
+            unpark(self.clocks, self._settings.unpark_interval),
+            heal_statuses(self.statuses),
+            retention(self.retention, self._settings.retention_interval),
+        ]
         if self.refills:
             loops.append(reconcile(self.refills, self._settings.reconcile_interval))
         if self._settings.cleanup_interval:
@@ -166,6 +182,7 @@ def create_app(settings: Settings, store: Database | None = None) -> Litestar:
             stack.push_async_callback(house.close)
             if settings.scheduler:
                 await stack.enter_async_context(running(house.loops(), Leader(house.store)))
+                stack.callback(house.retention.stop)
             await stack.enter_async_context(in_background(Lookout(house.polls, house.hints).run()))
             stack.push_async_callback(house.statuses.close)
             await stack.enter_async_context(in_background(house.statuses.run()))
@@ -201,5 +218,6 @@ async def run_scheduler(settings: Settings, stop: asyncio.Event) -> None:
     try:
         async with running(house.loops(), Leader(house.store)):
             await stop.wait()
+            house.retention.stop()
     finally:
         await house.close()

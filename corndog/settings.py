@@ -93,6 +93,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     cleanup_interval: Annotated[
         float, Meta(ge=0, le=3600, description="how often timed-out tasks are swept; 0: only when asked")
     ] = 0.0
+    retention_completed: Annotated[
+        float,
+        Meta(ge=0, le=DURATION_MAX_SECONDS, description="how long completed tasks and jobs are kept; 0: for ever"),
+    ] = 604_800.0
+    retention_failed: Annotated[
+        float, Meta(ge=0, le=DURATION_MAX_SECONDS, description="how long failed tasks and jobs are kept; 0: for ever")
+    ] = 2_592_000.0
+    retention_canceled: Annotated[
+        float, Meta(ge=0, le=DURATION_MAX_SECONDS, description="how long canceled tasks and jobs are kept; 0: for ever")
+    ] = 604_800.0
+    retention_workers: Annotated[
+        float,
+        Meta(ge=0, le=DURATION_MAX_SECONDS, description="how long a worker is known after it was seen; 0: for ever"),
+    ] = 86_400.0
+    retention_interval: Annotated[
+        float, Meta(gt=0, le=3600, description="how often what was kept long enough is deleted")
+    ] = 60.0
     scheduler: Annotated[bool, Meta(description="run the loops inside the server (else run `corndog scheduler`)")] = (
         True
     )

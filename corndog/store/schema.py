@@ -32,6 +32,7 @@ READY = "phase = 'ready'"
 PARKED = "phase = 'parked' AND due_time IS NOT NULL"
 OF_A_JOB = "job_id IS NOT NULL"
 OF_NO_JOB = "job_id IS NULL"
+ENDED = "end_time IS NOT NULL"
 CLOCK_RUNS = "phase <> 'parked' AND due_time IS NOT NULL"
 
 
@@ -181,7 +182,11 @@ jobs = Table(
     Column("metadata", Text),
     PrimaryKeyConstraint("id", name="jobs_pkey"),
     Index("jobs_by_status", "status", "submit_time", "id"),
-)
+    Index(
+        "jobs_ended", "status", "end_time", "id",
+        postgresql_where=text(ENDED),
+    ),
+)  # fmt: skip
 
 task_dependencies = Table(
     "task_dependencies",

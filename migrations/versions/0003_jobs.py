@@ -45,6 +45,7 @@ def upgrade() -> None:
         if_not_exists=True,
     )
     _index("jobs_by_status", "jobs", ["status", "submit_time", "id"])
+    _index("jobs_ended", "jobs", ["status", "end_time", "id"], "end_time IS NOT NULL")
 
     op.create_table(
         "task_dependencies",

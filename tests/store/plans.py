@@ -48,12 +48,25 @@ KINDS: dict[str, dict[str, str]] = {
         "table": "archived_tasks", "state": "'failed'", "phase": "'failed'",
         "columns": ", outcome, next_task_ids", "values": ", 'dead', '{}'",
     },
+    **{
+        f"of_{jobs}": {
+            "table": "archived_tasks", "state": "'completed'", "phase": "'completed'",
+            "columns": ", outcome, next_task_ids, job_id, name",
+            "values": f", 'succeeded', '{{}}', md5('{jobs} ' || n / 4)::uuid, 'name'",
+        } for jobs in ("jobs", "other_jobs")
+    },
 }  # fmt: skip
 CONTENTS = """
     INSERT INTO payloads SELECT id, 'x', 'text/plain', false FROM tasks ON CONFLICT (id) DO NOTHING;
     INSERT INTO payloads SELECT id, 'x', 'text/plain', false FROM archived_tasks ON CONFLICT (id) DO NOTHING;
     INSERT INTO results SELECT id, 'x', 'text/plain', false FROM archived_tasks ON CONFLICT (id) DO NOTHING;
     INSERT INTO task_runs SELECT id, 7, 'w', now(), now(), 'moved' FROM tasks ON CONFLICT DO NOTHING;
+    INSERT INTO jobs
+        SELECT job_id, NULL, 'completed', min(submit_time), min(submit_time), min(submit_time), count(*), NULL
+        FROM archived_tasks WHERE job_id IS NOT NULL GROUP BY job_id ON CONFLICT DO NOTHING;
+    INSERT INTO task_dependencies
+        SELECT id, md5(id::text)::uuid, true, false
+        FROM archived_tasks WHERE job_id IS NOT NULL ON CONFLICT DO NOTHING;
 """
 
 
@@ -77,6 +90,8 @@ class Recorder:
 
     async def fetchrow(self, query: str, *args: object) -> None:
         self.asked.append((query, args))
+
+    fetchval = fetchrow
 
 
 async def statement_of(call: Call) -> tuple[str, tuple[object, ...]]:

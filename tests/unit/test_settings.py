@@ -53,6 +53,9 @@ def test_the_environment_of_the_process_is_read(monkeypatch: pytest.MonkeyPatch)
         ("CLEANUP_INTERVAL", "1", 1.0),
         ("MAX_PAYLOAD_BYTES", "0", 0),
         ("DEFAULT_WORK_TIMEOUT", "315360000", 315_360_000.0),
+        ("RETENTION_FAILED", "0", 0.0),
+        ("RETENTION_COMPLETED", "315360000", 315_360_000.0),
+        ("RETENTION_INTERVAL", "0.05", 0.05),
     ],
 )
 def test_allowed_values(name: str, value: str, expected: object) -> None:
@@ -73,6 +76,9 @@ def test_allowed_values(name: str, value: str, expected: object) -> None:
         ("CLEANUP_INTERVAL", "nan"),
         ("CLEANUP_INTERVAL", "inf"),
         ("DEFAULT_WORK_TIMEOUT", "315360001"),
+        ("RETENTION_CANCELED", "-1"),
+        ("RETENTION_WORKERS", "315360001"),
+        ("RETENTION_INTERVAL", "0"),
         ("MAX_PAYLOAD_BYTES", "-1"),
         ("ISOLATION", "repeatable read"),
         ("SCHEDULER", "maybe"),
