@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
+from heapq import heappop, heappush
 from uuid import UUID
 
 import msgspec
@@ -109,14 +110,15 @@ def in_order(job: NewJob) -> list[Member]:
 
 def faults_of(members: Sequence[Member]) -> list[Fault]:
     """Tell all that is wrong with the tasks of a new job."""
-    if faults := list(_faults(members)):
+    faults = list(_faults(members))
+    if len(members) > JOB_TASKS_MAX or _dependencies(members) > JOB_DEPENDENCIES_MAX:
         return faults
     try:
-        _sorted(members)
+        _sorter(members).prepare()
     except CycleError as error:
         path = " → ".join(f"{name!r}" for name in reversed(error.args[1]))
-        return [Fault("tasks", f"the dependencies form a cycle, each depending on the next: {path}")]
-    return []
+        faults.append(Fault("tasks", f"the dependencies form a cycle, each depending on the next: {path}"))
+    return faults
 
 
 def invalid_job(faults: Sequence[Fault]) -> Invalid:
@@ -128,9 +130,33 @@ def invalid_job(faults: Sequence[Fault]) -> Invalid:
 
 
 def _sorted(members: Sequence[Member]) -> list[Member]:
-    by_name = {member.name: member for member in members}
-    order = TopologicalSorter({member.name: member.depends_on for member in members}).static_order()
-    return [by_name[name] for name in order]
+    """Of the tasks whose parents are all out, the one that was given first comes next."""
+    places = {member.name: place for place, member in enumerate(members)}
+    sorter = _sorter(members)
+    sorter.prepare()
+    free: list[int] = []
+    order: list[Member] = []
+    while sorter.is_active():
+        for name in sorter.get_ready():
+            heappush(free, places[name])
+        order.append(members[heappop(free)])
+        sorter.done(order[-1].name)
+    return order
+
+
+def _sorter(members: Sequence[Member]) -> TopologicalSorter[str]:
+    """Sort by the dependencies that there are: each on another task, which is the first of its name."""
+    first = {member.name: member for member in reversed(members)}
+    return TopologicalSorter(
+        {
+            name: [parent for parent in member.depends_on if parent in first and parent != name]
+            for name, member in first.items()
+        }
+    )
+
+
+def _dependencies(members: Sequence[Member]) -> int:
+    return sum(len(member.depends_on) for member in members)
 
 
 def _faults(members: Sequence[Member]) -> Iterator[Fault]:
@@ -139,7 +165,7 @@ def _faults(members: Sequence[Member]) -> Iterator[Fault]:
     if len(members) > JOB_TASKS_MAX:
         yield Fault("tasks", f"{len(members)} are too many: at most {JOB_TASKS_MAX} are allowed")
         return
-    if (edges := sum(len(member.depends_on) for member in members)) > JOB_DEPENDENCIES_MAX:
+    if (edges := _dependencies(members)) > JOB_DEPENDENCIES_MAX:
         yield Fault("tasks", f"{edges} dependencies are too many: at most {JOB_DEPENDENCIES_MAX} are allowed")
         return
     known = {member.name for member in members}

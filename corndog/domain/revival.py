@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 
 from corndog.domain.jobs import Edge
-from corndog.domain.task import CanceledBy, Phase, Task
+from corndog.domain.task import ARCHIVED, CanceledBy, Phase, Task
 
 
 class Revival(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,8 +40,9 @@ def revival(tasks: Mapping[UUID, Task], edges: Sequence[Edge], wanted: Iterable[
         child, parent = tasks[edge.child_id], tasks[edge.parent_id]
         if child.id not in revived and not child.is_blocked:
             continue
-        # Only a task that runs all the same can be revived under one that has ended otherwise than completed.
-        done = parent.id not in revived and (edge.done or parent.phase in {Phase.FAILED, Phase.CANCELED})
+        # Only a task that runs all the same can be revived under one that has ended otherwise than completed. One whose
+        # parent was revived alone, after it had begun, waits for it now.
+        done = parent.id not in revived and parent.phase in ARCHIVED
         if child.id in revived:
             waiting_on[child.id] += not done
         elif edge.done and not done:
