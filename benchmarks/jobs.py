@@ -57,12 +57,12 @@ async def _completions(port: int, size: int) -> dict[str, float]:
         "fan-in": [*(_task(name=name) for name in names), _task(name="child", depends_on=names)],
     }
     for what, tasks in jobs.items():
-        line = await Line.to(port)
         if tasks:
+            line = await Line.to(port)
             await line.send(("POST", "/v1/jobs", _body(tasks=tasks)))
+            line.close()
         else:
-            await line.send(("POST", "/v1/tasks/batch", _body(tasks=[_task()] * size)))
-        line.close()
+            await rate(port, submits(size))
         held = await _claim(port, size)
         assert len(held) == size
         figures[what], _ = await rate(port, _completes(held))

@@ -5,15 +5,29 @@ from functools import partial
 from random import Random
 from uuid import UUID
 
+import msgspec
+
 from corndog.domain import checks, replays
 from corndog.domain.task import Content, Failure, Match, NewTask, Outcome, Phase, Task, Window
 from corndog.service.dependents import settle
+from corndog.service.groups import Group
 from corndog.service.ids import NewId
 from corndog.service.requests import hash_of
 from corndog.service.writes import Write, Writes, Written
 from corndog.store import tasks as store
 from corndog.store.engine import Connection
 from corndog.store.rows import Found
+
+_SLOTS = 2
+_SIZE = 100
+"""How many groups of completions are under way at a time, and how large they are at most."""
+
+
+class _Completion(msgspec.Struct, frozen=True):
+    """A task to be completed, and what is submitted with that."""
+
+    ending: store.Ending
+    next_tasks: Sequence[store.Submission]
 
 
 class Endings:
@@ -23,6 +37,9 @@ class Endings:
         self._writes = writes
         self._new_id = new_id
         self._random = random or Random()
+        self._complete_together = Group(
+            self._complete_group, lambda completion: completion.ending.id, slots=_SLOTS, size=_SIZE
+        )
 
     async def complete(
         self, task_id: UUID, match: Match, result: Content | None, next_tasks: Sequence[NewTask]
@@ -41,23 +58,18 @@ class Endings:
         submissions = [store.Submission(self._new_id(), new) for new in next_tasks]
         next_ids = tuple(submission.id for submission in submissions)
         request = hash_of("complete", match, result, next_tasks)
-        ending = store.Ending(id=task_id, match=match, request=request, next_task_ids=next_ids, result=result)
+        completion = _Completion(
+            store.Ending(id=task_id, match=match, request=request, next_task_ids=next_ids, result=result), submissions
+        )
         touching = {new.window for new in next_tasks}
 
-        async def work(connection: Connection, *, with_dependents: bool) -> list[Task]:
-            ended = await store.end(
-                connection,
-                [ending],
-                phase=Phase.COMPLETED,
-                outcome=Outcome.SUCCEEDED,
-                with_dependents=with_dependents,
-            )
-            written = list(ended.values())
-            if written and submissions:
-                written += (await store.submit(connection, submissions)).values()
-            if written and with_dependents:
-                written += await settle(connection, ended.values(), touching)
-            return written
+        async def alone() -> Sequence[Task]:
+            work = partial(_complete, completions=[completion], touching=touching, with_dependents=False)
+            return await self._writes.run(work, atomically=bool(submissions), touching=touching)
+
+        async def together(_found: Found) -> Sequence[Task]:
+            completed = await self._complete_together(completion)
+            return [completed] if completed else []
 
         def explain(found: Found) -> Written | None:
             if replays.is_replay(found, match.delivery, request):
@@ -69,14 +81,29 @@ class Endings:
             Write(
                 task_id=task_id,
                 delivery=match.delivery,
-                alone=partial(work, with_dependents=False),
-                atomically=bool(submissions),
-                together=lambda _: partial(work, with_dependents=True),
+                alone=alone,
+                together=together,
                 explain=explain,
                 touching=touching,
             )
         )
         return written if written.replayed else Written(task=written.task, next_task_ids=next_ids)
+
+    async def _complete_group(self, completions: Sequence[_Completion]) -> dict[UUID, Task]:
+        """Complete tasks, and open what waits for them, in one transaction."""
+        touching = {submission.new.window for completion in completions for submission in completion.next_tasks}
+        runs = 0
+
+        async def work(connection: Connection) -> list[Task]:
+            nonlocal runs
+            runs += 1
+            return await _complete(connection, completions, touching, with_dependents=True)
+
+        written = await self._writes.run(work, atomically=True, touching=touching)
+        if runs > 1:
+            # What a lost run has opened is not opened again, and nobody was told of it.
+            await self._writes.doubt(touching)
+        return {task.id: task for task in written if task.phase is Phase.COMPLETED}
 
     async def fail(self, task_id: UUID, match: Match, failure: Failure) -> Written:
         """Use up an attempt of a held task: it is tried again after its backoff, or ends as failed if none is left.
@@ -121,8 +148,10 @@ class Endings:
             Write(
                 task_id=task_id,
                 delivery=match.delivery,
-                alone=partial(work, with_dependents=False),
-                together=lambda _: partial(work, with_dependents=True),
+                alone=lambda: self._writes.run(partial(work, with_dependents=False)),
+                together=lambda _: self._writes.run(
+                    partial(work, with_dependents=True), atomically=True, touching=touching
+                ),
                 explain=explain,
                 touching=touching,
             )
@@ -153,12 +182,35 @@ class Endings:
             Write(
                 task_id=task_id,
                 delivery=match.delivery,
-                alone=partial(work, with_dependents=False),
-                together=lambda _: partial(work, with_dependents=True),
+                alone=lambda: self._writes.run(partial(work, with_dependents=False)),
+                together=lambda _: self._writes.run(
+                    partial(work, with_dependents=True), atomically=True, touching=touching
+                ),
                 explain=explain,
                 touching=touching,
             )
         )
+
+
+async def _complete(
+    connection: Connection, completions: Sequence[_Completion], touching: set[Window], *, with_dependents: bool
+) -> list[Task]:
+    """Complete tasks and submit what comes next, as far as they could be; and settle what that does to others."""
+    ended = await store.end(
+        connection,
+        [completion.ending for completion in completions],
+        phase=Phase.COMPLETED,
+        outcome=Outcome.SUCCEEDED,
+        with_dependents=with_dependents,
+    )
+    written = list(ended.values())
+    if next_tasks := [
+        task for completion in completions if completion.ending.id in ended for task in completion.next_tasks
+    ]:
+        written += (await store.submit(connection, next_tasks)).values()
+    if ended and with_dependents:
+        written += await settle(connection, ended.values(), touching)
+    return written
 
 
 async def _end(

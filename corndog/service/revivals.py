@@ -10,7 +10,7 @@ from corndog.domain.revival import revival
 from corndog.domain.task import Phase, Task, Window
 from corndog.service.ids import NewId
 from corndog.service.reading import Reading
-from corndog.service.writes import Work, Write, Writes, Written
+from corndog.service.writes import Write, Writes, Written
 from corndog.store import jobs as job_store
 from corndog.store import tasks as store
 from corndog.store.engine import Connection
@@ -38,10 +38,13 @@ class Revivals:
         token = self._new_id()
         touching: set[Window] = set()
 
-        async def alone(connection: Connection) -> list[Task]:
-            return list((await store.revive(connection, {task_id: 0}, token)).values())
+        async def alone() -> Sequence[Task]:
+            async def work(connection: Connection) -> list[Task]:
+                return list((await store.revive(connection, {task_id: 0}, token)).values())
 
-        def together(found: Found) -> Work:
+            return await self._writes.run(work)
+
+        async def together(found: Found) -> Sequence[Task]:
             job_id = found.task.job_id
             assert job_id
 
@@ -58,7 +61,7 @@ class Revivals:
                     )
                 return written
 
-            return work
+            return await self._writes.run(work, atomically=True, touching=touching)
 
         def explain(found: Found) -> Written | None:
             if found.write_token == token:

@@ -56,7 +56,7 @@ class Tasks:
             return None
 
         work = _Tracked(grouped(store.update, [item]))
-        return await self._writes.one(Write(task_id=task_id, delivery=match.delivery, alone=work, explain=explain))
+        return await self._one(task_id, match, work, explain)
 
     async def release(self, task_id: UUID, match: Match, delay: timedelta | None) -> Written:
         """Give a held task back, at once or after a delay; no attempt is used up.
@@ -77,8 +77,14 @@ class Tasks:
             checks.check_match(found.task, match, parked_too=False)
             return None
 
-        work = grouped(store.release, [item])
-        return await self._writes.one(Write(task_id=task_id, delivery=match.delivery, alone=work, explain=explain))
+        return await self._one(task_id, match, grouped(store.release, [item]), explain)
+
+    async def _one(
+        self, task_id: UUID, match: Match, work: Work, explain: Callable[[Found], Written | None]
+    ) -> Written:
+        return await self._writes.one(
+            Write(task_id=task_id, delivery=match.delivery, alone=lambda: self._writes.run(work), explain=explain)
+        )
 
     async def give_back(self, held: Sequence[Task]) -> None:
         """Release tasks that were handed out to a caller who has gone."""

@@ -40,19 +40,17 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 class Write(msgspec.Struct, frozen=True, kw_only=True):
     """A write of one task.
 
-    `alone` writes it if no other task is concerned, each statement by itself unless `atomically`; `together`, if there
-    is such work, is one transaction over all tasks of its job that are. `explain` says why nothing was written: it
-    raises the refusal, or answers a replay; or answers None when it sees no reason. `touching` has the windows in which
-    tasks may become ready, as far as they are known before; those that turn up are added.
+    `alone` writes it if no other task is concerned, and answers what was written; `together` writes a task of a job
+    with the others that are. `explain` says why nothing was written: it raises the refusal, or answers a replay; or
+    answers None when it sees no reason. `touching` has the windows in which tasks may have become ready.
     """
 
     task_id: UUID
     delivery: int | None = None
-    alone: Work
-    atomically: bool = False
-    together: Callable[[Found], Work] | None = None
+    alone: Callable[[], Awaitable[Sequence[Task]]]
+    together: Callable[[Found], Awaitable[Sequence[Task]]] | None = None
     explain: Callable[[Found], Written | None]
-    touching: set[Window] = msgspec.field(default_factory=set)
+    touching: Collection[Window] = ()
 
 
 class Writes:
@@ -73,8 +71,8 @@ class Writes:
     ) -> Sequence[Task]:
         """Run work, each statement by itself or all of them `atomically`.
 
-        `touching` names the windows in which tasks may become ready, as far as they are known before: if the outcome
-        of the commit stays unknown, those are forgotten.
+        `touching` names the windows in which tasks may become ready, as far as they are known before; the work adds
+        those that turn up. If the outcome of the commit stays unknown, they are forgotten.
         """
         run = self._database.transaction if atomically else self._database.run
         try:
@@ -94,9 +92,12 @@ class Writes:
             CorndogError: what `explain` raises.
 
         """
-        work, atomically = write.alone, write.atomically
+        found: Found | None = None
         for _ in range(_TRIES):
-            written = await self.run(work, atomically=atomically, touching=write.touching)
+            if write.together and found and found.task.job_id:
+                written = await write.together(found)
+            else:
+                written = await write.alone()
             for task in written:
                 if task.id == write.task_id:
                     return Written(task=task)
@@ -110,8 +111,6 @@ class Writes:
                 await self.tell([answer.task])
                 await self.doubt(write.touching)
                 return answer
-            if write.together and found.task.job_id:
-                work, atomically = write.together(found), True
         raise Unavailable("the task keeps changing; try again")
 
     async def tell(self, written: Sequence[Task]) -> None:
