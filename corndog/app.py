@@ -38,7 +38,7 @@ from corndog.service.polls import Polls
 from corndog.service.reading import Reading
 from corndog.service.refills import Refills
 from corndog.service.registry import Registry
-from corndog.service.retention import Retention, of_ended
+from corndog.service.retention import Purge, Retention, of_ended, of_workers
 from corndog.service.revivals import Revivals
 from corndog.service.statuses import Statuses
 from corndog.service.submits import Submits
@@ -97,13 +97,17 @@ def terms(settings: Settings) -> Terms:
     )
 
 
-def kept(settings: Settings) -> dict[Phase, timedelta]:
-    """Say how long ended tasks and jobs are kept, by their outcome."""
-    return {
+def purges(settings: Settings, store: Database) -> list[Purge]:
+    """Give what is deleted when it was kept for as long as the settings say."""
+    kept = {
         Phase.COMPLETED: timedelta(seconds=settings.retention_completed),
         Phase.FAILED: timedelta(seconds=settings.retention_failed),
         Phase.CANCELED: timedelta(seconds=settings.retention_canceled),
     }
+    return [
+        *of_ended(store, kept),
+        *of_workers(store, timedelta(seconds=settings.retention_workers)),
+    ]
 
 
 def document() -> bytes:
@@ -123,7 +127,7 @@ class House:
         self.clocks = Clocks(self.store, self.writes)
         self.registry = Registry(self.store)
         self.refills = Refills(self.store, self.hints.windows) if self.hints else None
-        self.retention = Retention(of_ended(self.store, kept(settings)))
+        self.retention = Retention(purges(settings, self.store))
         self._settings = settings
 
     def loops(self) -> list[Loop]:

@@ -16,6 +16,7 @@ import msgspec
 
 from corndog.domain.task import Phase
 from corndog.store import retention as store
+from corndog.store import workers
 from corndog.store.engine import Connection, Database
 from corndog.store.retention import START, EndedJob
 
@@ -96,6 +97,15 @@ def of_ended(database: Database, kept: Mapping[Phase, timedelta]) -> list[Purge]
         *(Purge(f"{phase} tasks", EndedTasks(database, phase, time).purge) for phase, time in limited),
         *(Purge(f"{phase} jobs", EndedJobs(database, phase, time).purge) for phase, time in limited),
     ]
+
+
+def of_workers(database: Database, kept: timedelta) -> list[Purge]:
+    """Make the purge of the registry: how long a worker is known that is not heard of; zero: for ever."""
+
+    async def purge(batch: int) -> int:
+        return await database.run(lambda connection: workers.purge(connection, kept, batch))
+
+    return [Purge("workers", purge)] if kept else []
 
 
 class EndedTasks:
