@@ -1,8 +1,9 @@
 """The use cases that end a task, or one of its tries: complete, fail, cancel."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
+from typing import Protocol
 from uuid import UUID
 
 import msgspec
@@ -17,6 +18,13 @@ from corndog.service.writes import Write, Writes, Written
 from corndog.store import tasks as store
 from corndog.store.engine import Connection
 from corndog.store.rows import Found
+
+
+class _End(Protocol):
+    """Work that ends a task; `with_dependents` also if others wait for it."""
+
+    async def __call__(self, connection: Connection, *, with_dependents: bool) -> list[Task]: ...
+
 
 _SLOTS = 2
 _SIZE = 100
@@ -89,6 +97,22 @@ class Endings:
         )
         return written if written.replayed else Written(task=written.task, next_task_ids=next_ids)
 
+    async def _end_one(
+        self, task_id: UUID, match: Match, work: _End, explain: Callable[[Found], Written | None], touching: set[Window]
+    ) -> Written:
+        return await self._writes.one(
+            Write(
+                task_id=task_id,
+                delivery=match.delivery,
+                alone=lambda: self._writes.run(partial(work, with_dependents=False)),
+                together=lambda _: self._writes.run(
+                    partial(work, with_dependents=True), atomically=True, touching=touching
+                ),
+                explain=explain,
+                touching=touching,
+            )
+        )
+
     async def _complete_group(self, completions: Sequence[_Completion]) -> dict[UUID, Task]:
         """Complete tasks, and open what waits for them, in one transaction."""
         touching = {submission.new.window for completion in completions for submission in completion.next_tasks}
@@ -144,18 +168,7 @@ class Endings:
             checks.check_match(found.task, match, parked_too=False)
             return None
 
-        return await self._writes.one(
-            Write(
-                task_id=task_id,
-                delivery=match.delivery,
-                alone=lambda: self._writes.run(partial(work, with_dependents=False)),
-                together=lambda _: self._writes.run(
-                    partial(work, with_dependents=True), atomically=True, touching=touching
-                ),
-                explain=explain,
-                touching=touching,
-            )
-        )
+        return await self._end_one(task_id, match, work, explain, touching)
 
     async def cancel(self, task_id: UUID, match: Match) -> Written:
         """Archive a task as canceled, whoever holds it, and with it what waits for it.
@@ -178,18 +191,7 @@ class Endings:
             checks.check_fields(found.task, match)
             return None
 
-        return await self._writes.one(
-            Write(
-                task_id=task_id,
-                delivery=match.delivery,
-                alone=lambda: self._writes.run(partial(work, with_dependents=False)),
-                together=lambda _: self._writes.run(
-                    partial(work, with_dependents=True), atomically=True, touching=touching
-                ),
-                explain=explain,
-                touching=touching,
-            )
-        )
+        return await self._end_one(task_id, match, work, explain, touching)
 
 
 async def _complete(
