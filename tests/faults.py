@@ -150,10 +150,15 @@ class DyingDatabase(FaultyDatabase):
         return await run()
 
     async def _run_and_die(self, connection: Connection, query: str, run: Callable[[], Awaitable[_T]]) -> _T:
-        """Have the statement wait for a lock on a table, and kill it there."""
+        """Have the statement wait for a lock on a table, and kill it there.
+
+        Where its own transaction has locked all its tables before, it waits for nobody, and is killed as it begins.
+        """
         pid = connection.get_server_pid()
         async with _connected(self._url) as locker, locker.transaction():
-            await _lock_one(locker, tables_of(query))
+            if not await _lock_one(locker, tables_of(query)):
+                await self._kill(connection)
+                return await run()
             killing = asyncio.create_task(_kill_when_waiting(self._url, pid))
             try:
                 return await run()
@@ -191,14 +196,14 @@ def tables_of(query: str) -> list[str]:
     return [table for table in metadata.tables if re.search(rf"\b{table}\b", query)]
 
 
-async def _lock_one(locker: Connection, tables: list[str]) -> None:
-    """Lock the first table that the killed connection's own transaction has not locked already."""
+async def _lock_one(locker: Connection, tables: list[str]) -> bool:
+    """Lock the first table that the killed connection's own transaction has not locked already, if there is one."""
     for table in tables:
         with suppress(asyncpg.LockNotAvailableError):
             async with locker.transaction():
                 await locker.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE NOWAIT")
-            return
-    raise AssertionError("there is nothing that the statement could be made to wait for")
+            return True
+    return False
 
 
 async def _kill_when_waiting(url: str, pid: int) -> None:

@@ -17,7 +17,9 @@ from tests.store.writes import WRITES, trial
 @pytest.mark.parametrize("name", WRITES)
 async def test_every_write_gets_through(database: Database, empty_database_url: str, name: str) -> None:
     expected = await trial(name, House(database), House(database), "undisturbed")
-    store = ConflictingDatabase(empty_database_url, share=0.35, seed=name, isolation=database.isolation, pool_size=1)
+    # A transaction of ten statements would hardly ever get through if each failed as often as one by itself may.
+    share = 0.1 if "job" in name or "parent" in name else 0.35
+    store = ConflictingDatabase(empty_database_url, share=share, seed=name, isolation=database.isolation, pool_size=1)
     try:
         rounds = 0
         while rounds < 2 or store.injected < 2:

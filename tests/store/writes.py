@@ -6,14 +6,17 @@ from uuid import UUID
 
 import msgspec
 
+from corndog.domain.jobs import Member, NewJob, OnParentFailure
 from corndog.domain.listing import Entry
-from corndog.domain.task import Change, Match, NewTask, Phase, RetryPolicy, Task
+from corndog.domain.task import Change, Failure, Match, NewTask, Phase, RetryPolicy, Task
+from corndog.service.jobs import Changed, Made
 from corndog.service.writes import Written
 from tests.store.house import HOUR, MICROSECOND, TEXT, House, held_match, unheld_match
 
 Write = Callable[[House, str, list[Task]], Awaitable[Any]]
 MOVE = Change(new_state="n", payload=TEXT, priority=3)
 PROGRESS = Change(timeout=HOUR, payload=TEXT, priority=3)
+FOR_GOOD = Failure(error="e", retryable=False)
 TIMED: dict[str, Any] = {"auto_target_state": "t", "timeout": MICROSECOND}
 
 
@@ -43,18 +46,50 @@ async def _two_queues(house: House, queue: str) -> list[Task]:
     return await house.submit(2, queue=queue) + await house.submit(2, queue=f"{queue}+")
 
 
+async def _dead(house: House, queue: str) -> list[Task]:
+    held = await house.held(queue, payload=TEXT)
+    return [(await house.endings.fail(held.id, held_match(held), FOR_GOOD)).task]
+
+
+async def _family(house: House, queue: str) -> list[Task]:
+    """Make a job whose one root is held, and has a child, a grandchild, and a child that runs whatever happens."""
+    made = await house.jobs.submit(_job(queue))
+    await house.claim(queue, worker_id="w", override_timeout=MICROSECOND)
+    return list((await house.jobs.get(made.job.id)).tasks)
+
+
+async def _dead_family(house: House, queue: str) -> list[Task]:
+    [root, *_] = await _family(house, queue)
+    await house.endings.fail(root.id, held_match(root), FOR_GOOD)
+    return list((await house.jobs.get(_job_id(root))).tasks)
+
+
+def _job(queue: str) -> NewJob:
+    def member(name: str, *parents: str, on_parent_failure: OnParentFailure = OnParentFailure.CANCEL) -> Member:
+        new = NewTask(queue=queue, payload=TEXT, policy=RetryPolicy(max_lost=1))
+        return Member(name=name, new=new, depends_on=parents, on_parent_failure=on_parent_failure)
+
+    runs = member("runs", "root", on_parent_failure=OnParentFailure.RUN)
+    return NewJob(members=[member("root"), member("child", "root"), member("grandchild", "child"), runs])
+
+
+def _job_id(task: Task) -> UUID:
+    assert task.job_id
+    return task.job_id
+
+
 async def _nothing(_house: House, _queue: str) -> list[Task]:
     return []
 
 
 PREPARE: dict[str, Callable[[House, str], Awaitable[list[Task]]]] = {
     "ready": _ready, "held": _held, "parked": _parked, "overdue": _overdue, "due": _due, "two": _two_queues,
-    "nothing": _nothing,
+    "dead": _dead, "family": _family, "dead family": _dead_family, "nothing": _nothing,
 }  # fmt: skip
 
 VOLATILE = {
     "id", "task_id", "queue", "submit_time", "update_time", "claim_time", "end_time", "due_time", "write_token",
-    "request", "next_task_ids",
+    "request", "next_task_ids", "job_id",
 }  # fmt: skip
 NEXT = [NewTask(queue="", payload=TEXT), NewTask(queue="", current_state="next", delay=HOUR)]
 
@@ -82,6 +117,17 @@ WRITES: dict[str, tuple[str, Write]] = {
     "progress parked": ("parked", lambda h, _, t: h.tasks.update(t[0].id, unheld_match(t[0]), PROGRESS)),
     "release": ("held", lambda h, _, t: h.tasks.release(t[0].id, held_match(t[0]), None)),
     "release later": ("held", lambda h, _, t: h.tasks.release(t[0].id, held_match(t[0]), HOUR)),
+    "fail": ("held", lambda h, _, t: h.endings.fail(t[0].id, held_match(t[0]), Failure(error="e"))),
+    "fail for good": ("held", lambda h, _, t: h.endings.fail(t[0].id, held_match(t[0]), FOR_GOOD)),
+    "fail a parent": ("family", lambda h, _, t: h.endings.fail(t[0].id, held_match(t[0]), FOR_GOOD)),
+    "complete a parent": ("family", lambda h, _, t: h.endings.complete(t[0].id, held_match(t[0]), TEXT, [])),
+    "cancel a parent": ("family", lambda h, _, t: h.endings.cancel(t[0].id, Match())),
+    "sweep a parent": ("family", lambda h, q, _: h.clocks.clean_up(queue=q)),
+    "revive": ("dead", lambda h, _, t: h.revivals.revive(t[0].id)),
+    "revive a parent": ("dead family", lambda h, _, t: h.revivals.revive(t[0].id)),
+    "submit a job": ("nothing", lambda h, q, _: h.jobs.submit(_job(q))),
+    "cancel a job": ("family", lambda h, _, t: h.jobs.cancel(_job_id(t[0]))),
+    "revive a job": ("dead family", lambda h, _, t: h.jobs.revive(_job_id(t[0]))),
     "cancel": ("ready", lambda h, _, t: h.endings.cancel(t[0].id, Match())),
     "cancel held": ("held", lambda h, _, t: h.endings.cancel(t[0].id, Match())),
     "sweep": ("overdue", lambda h, q, _: h.clocks.clean_up(queue=q)),
@@ -98,11 +144,13 @@ def told(answer: Any) -> Any:  # noqa: ANN401 - whatever a use case answers
             return told(answer.task), answer.payload, answer.result
         case Written():
             return told(answer.task), len(answer.next_task_ids)
+        case Made() | Changed():
+            return answer.job.status, answer.job.task_count
         case Task():
             times = dict.fromkeys(("submit_time", "update_time", "claim_time", "due_time"))
             is_timed = answer.due_time and answer.timeout and answer.phase is not Phase.PARKED
             clock = answer.due_time - answer.update_time if answer.due_time and is_timed else None
-            return msgspec.structs.replace(answer, id=UUID(int=0), queue="", **times), clock
+            return msgspec.structs.replace(answer, id=UUID(int=0), queue="", job_id=None, **times), clock
         case _:
             return answer
 
