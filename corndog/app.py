@@ -33,6 +33,7 @@ from corndog.service.finding import ByHeads, ByHints, Find, HandOut, Scan
 from corndog.service.heartbeats import Heartbeats
 from corndog.service.ids import id_maker
 from corndog.service.jobs import Jobs
+from corndog.service.keys import Keys
 from corndog.service.lookout import Lookout
 from corndog.service.polls import Polls
 from corndog.service.reading import Reading
@@ -128,6 +129,7 @@ class House:
         self.registry = Registry(self.store)
         self.refills = Refills(self.store, self.hints.windows) if self.hints else None
         self.retention = Retention(purges(settings, self.store))
+        self.keys = Keys(timedelta(seconds=settings.idempotency_ttl))
         self._settings = settings
 
     def loops(self) -> list[Loop]:
@@ -154,7 +156,7 @@ class House:
         reading = Reading(self.store)
         heartbeats = Heartbeats(self.store, self.hints.leases if self.hints else None)
         return Services(
-            submits=Submits(self.writes, new_id),
+            submits=Submits(self.writes, new_id, self.keys),
             tasks=tasks,
             endings=Endings(self.writes, new_id),
             revivals=Revivals(self.writes, reading, new_id),

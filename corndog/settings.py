@@ -85,6 +85,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_batch_items: Annotated[
         int, Meta(ge=1, le=10_000, description="most items of one call: next tasks, queues, `count`")
     ] = 1000
+    idempotency_ttl: Annotated[
+        float,
+        Meta(ge=0, le=DURATION_MAX_SECONDS, description="how long an idempotency key is kept after its tasks ended"),
+    ] = 86_400.0
     max_page_items: Annotated[int, Meta(ge=1, le=10_000, description="most tasks of one page of a listing")] = 1000
 
     unpark_interval: Annotated[

@@ -86,9 +86,9 @@ _REVIVED = _READY | {"delivery": 3}
 
 SUBMIT = {
     "request": {"queue": "email", "work_timeout": 60, "payload": {"to": "ada@example.com"}},
-    "answer": {"task": _READY},
+    "answer": {"id": ID, "task": _READY, "replayed": False},
 }
-SUBMIT_RAW = {"query": {"queue": "email"}, "answer": {"task": _READY}}
+SUBMIT_RAW = {"query": {"queue": "email"}, "answer": SUBMIT["answer"]}
 NEXT = {
     "request": {"queue": "email", "current_state": "submitted", "worker_id": "mailer-1"},
     "answer": {"tasks": [_HELD | _PAYLOAD]},
@@ -247,3 +247,4 @@ PROBLEMS = {
         _problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", "the database can't take this now; try again"),
     )
 }
+KEY_IN_USE = _problem(HTTPStatus.CONFLICT, "key_in_use", "this idempotency key was used for another request")

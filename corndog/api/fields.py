@@ -14,6 +14,9 @@ _no_control = {"pattern": limits.CONTROL_PATTERN}
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=limits.NAME_MAX, extra_json_schema=_no_control)]
 WorkerId: TypeAlias = Annotated[str, Meta(max_length=limits.NAME_MAX, extra_json_schema=_no_control)]
 State: TypeAlias = Annotated[str, Meta(min_length=1, max_length=limits.STATE_MAX, extra_json_schema=_no_control)]
+IdempotencyKey: TypeAlias = Annotated[
+    Name, Meta(description="The same request under the same key is done once; also as the header `Idempotency-Key`.")
+]
 AnyState: TypeAlias = Name
 """A state to match: derived ones are longer than those that can be submitted."""
 

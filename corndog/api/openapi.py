@@ -9,12 +9,13 @@ import msgspec
 from corndog import __version__
 from corndog.api import examples
 from corndog.api.calls import HANDLERS
+from corndog.api.keys import FIELD, HEADER
 from corndog.api.links import LINKS
 from corndog.api.media import Media
 from corndog.api.problems import PROBLEM_JSON, Problem
 from corndog.api.requests.base import Body
 from corndog.api.routing import Operation
-from corndog.domain.limits import Terms
+from corndog.domain.limits import CONTROL_PATTERN, NAME_MAX, Terms
 
 Json = dict[str, Any]
 
@@ -33,6 +34,8 @@ _MEANINGS = {
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "Neither JSON nor MessagePack, or compressed.",
     HTTPStatus.SERVICE_UNAVAILABLE: "The database can't take this now; try again after `Retry-After` seconds.",
 }
+
+_KEY_IN_USE = "The idempotency key was used for another request; nothing has changed."
 
 
 def document(terms: Terms) -> bytes:
@@ -95,9 +98,13 @@ def _operation(operation: Operation, schemas: dict[str, Json]) -> Json:
         "tags": [operation.tag],
         "summary": operation.summary,
         "description": operation.description,
-        "parameters": [*_path_parameters(operation), *_query_parameters(operation, schemas)],
+        "parameters": [
+            *_path_parameters(operation),
+            *_query_parameters(operation, schemas),
+            *_header_parameters(operation),
+        ],
         "responses": {str(int(operation.status)): _success(operation)}
-        | {str(int(status)): _refusal(status) for status in sorted(operation.refuses)},
+        | {str(int(status)): _refusal(status, operation) for status in sorted(operation.refuses)},
     }
     if operation.takes:
         described["requestBody"] = {
@@ -147,6 +154,13 @@ def _query_parameters(operation: Operation, schemas: dict[str, Json]) -> Iterabl
         )
 
 
+def _header_parameters(operation: Operation) -> Iterable[Json]:
+    if operation.takes_key:
+        schema = {"type": "string", "minLength": 1, "maxLength": NAME_MAX, "pattern": CONTROL_PATTERN}
+        description = f"The same request under the same key is done once; instead of `{FIELD}`."
+        yield {"name": HEADER, "in": "header", "required": False, "schema": schema, "description": description}
+
+
 def _success(operation: Operation) -> Json:
     if operation.gives is None:
         content: Json = {"*/*": {"schema": {}}}
@@ -156,9 +170,12 @@ def _success(operation: Operation) -> Json:
     return success | ({"links": LINKS[operation.id]} if operation.id in LINKS else {})
 
 
-def _refusal(status: HTTPStatus) -> Json:
-    content = {"schema": {"$ref": _REF.format(name=Problem.__name__)}, "example": examples.PROBLEMS[status]}
-    refusal: Json = {"description": _MEANINGS[status], "content": {PROBLEM_JSON: content}}
+def _refusal(status: HTTPStatus, operation: Operation) -> Json:
+    meaning, example = _MEANINGS[status], examples.PROBLEMS[status]
+    if operation.takes_key and status is HTTPStatus.CONFLICT:
+        meaning, example = _KEY_IN_USE, examples.KEY_IN_USE
+    content = {"schema": {"$ref": _REF.format(name=Problem.__name__)}, "example": example}
+    refusal: Json = {"description": meaning, "content": {PROBLEM_JSON: content}}
     if status is HTTPStatus.SERVICE_UNAVAILABLE:
         refusal["headers"] = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds."}}
     return refusal

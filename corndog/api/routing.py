@@ -36,6 +36,8 @@ BODY = (
 """How calls with a body may be refused."""
 WRITE = (*BODY, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
 """How calls that write what is there may be refused."""
+ONCE = (*BODY, HTTPStatus.CONFLICT)
+"""How calls that take an idempotency key may be refused."""
 READ = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE)
 """How calls that read one thing may be refused."""
 
@@ -58,6 +60,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     takes: type[msgspec.Struct] | None
     needs_body: bool
     takes_raw: bool
+    takes_key: bool
     query: type[msgspec.Struct] | None
     gives: type[msgspec.Struct] | None
     status: HTTPStatus
@@ -76,6 +79,7 @@ def route(
     takes: type[msgspec.Struct] | None = None,
     needs_body: bool = True,
     takes_raw: bool = False,
+    takes_key: bool = False,
     query: type[msgspec.Struct] | None = None,
     gives: type[msgspec.Struct] | None = None,
     status: HTTPStatus = HTTPStatus.OK,
@@ -94,6 +98,7 @@ def route(
             takes=takes,
             needs_body=needs_body,
             takes_raw=takes_raw,
+            takes_key=takes_key,
             query=query,
             gives=gives,
             status=status,

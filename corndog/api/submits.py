@@ -1,4 +1,4 @@
-"""The calls that submit tasks."""
+"""The calls that submit a task."""
 
 from http import HTTPStatus
 
@@ -7,11 +7,12 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import RawBody
 
 from corndog.api import examples
-from corndog.api.answers.tasks import One, view
+from corndog.api.answers.tasks import Submitted, view
 from corndog.api.contents import OCTETS
-from corndog.api.requests.submits import Submit, SubmitFields
+from corndog.api.keys import read_key
+from corndog.api.requests.submits import RawSubmit, SubmitFields, SubmitOnce
 from corndog.api.routing import (
-    BODY,
+    ONCE,
     AnyRequest,
     answer,
     media_of_answer,
@@ -21,8 +22,10 @@ from corndog.api.routing import (
     route,
     services,
 )
+from corndog.domain.keys import Key
 from corndog.domain.limits import check_media_type, check_size
-from corndog.domain.task import Content
+from corndog.domain.task import Content, NewTask
+from corndog.service.requests import hash_of
 
 _TAG = "Tasks"
 
@@ -33,19 +36,21 @@ _TAG = "Tasks"
     operation_id="submit_task",
     tag=_TAG,
     summary="Submit a task",
-    takes=Submit,
-    gives=One,
+    takes=SubmitOnce,
+    takes_key=True,
+    gives=Submitted,
     status=HTTPStatus.CREATED,
-    refuses=BODY,
+    refuses=ONCE,
     examples=examples.SUBMIT,
 )
 async def submit_task(request: AnyRequest, body: RawBody) -> Response[bytes]:
-    """Make a task: ready at once, or parked until `delay` is over or `run_at` has come."""
-    media, wanted = read(request, body, Submit)
-    new = wanted.to_new(media, services(request).terms)
-    [task] = await services(request).submits.submit([new])
-    reply = media_of_answer(request)
-    return answer(reply, One(view(reply, task)), HTTPStatus.CREATED)
+    """Make a task: ready at once, or parked until `delay` is over or `run_at` has come.
+
+    Under an idempotency key the same request makes it once, and is answered with its id each time.
+    """
+    media, wanted = read(request, body, SubmitOnce)
+    key = read_key(request, wanted.idempotency_key)
+    return await _submit(request, wanted, wanted.to_new(media, services(request).terms), key)
 
 
 @route(
@@ -55,23 +60,35 @@ async def submit_task(request: AnyRequest, body: RawBody) -> Response[bytes]:
     tag=_TAG,
     summary="Submit a task with a body of any media type",
     takes_raw=True,
-    query=SubmitFields,
-    gives=One,
+    takes_key=True,
+    query=RawSubmit,
+    gives=Submitted,
     status=HTTPStatus.CREATED,
-    refuses=BODY,
+    refuses=ONCE,
     examples=examples.SUBMIT_RAW,
 )
 async def submit_raw_task(request: AnyRequest, body: RawBody) -> Response[bytes]:
     """Make a task whose payload is the request's body, byte for byte, and whose content type is the request's."""
-    wanted = read_query(request, SubmitFields)
+    wanted = read_query(request, RawSubmit)
+    key = read_key(request, wanted.idempotency_key)
     refuse_compression(request)
     media_type = request.headers.get("content-type", OCTETS)
     check_media_type(media_type, "Content-Type")
     check_size(len(body), services(request).terms.payload, "payload")
     new = wanted.to_task(services(request).terms, Content(body, media_type, is_json=False))
-    [task] = await services(request).submits.submit([new])
+    return await _submit(request, wanted, new, key)
+
+
+async def _submit(request: AnyRequest, wanted: SubmitFields, new: NewTask, key: str | None) -> Response[bytes]:
+    submits = services(request).submits
     reply = media_of_answer(request)
-    return answer(reply, One(view(reply, task)), HTTPStatus.CREATED)
+    if key is None:
+        [task] = await submits.submit([new])
+        return answer(reply, Submitted(task.id, view(reply, task), replayed=False), HTTPStatus.CREATED)
+    done = await submits.submit_once([new], Key(key, hash_of("submit", wanted.asked(new))))
+    [task_id], [found] = done.ids, done.tasks
+    shown = None if found is None else view(reply, found)
+    return answer(reply, Submitted(task_id, shown, done.replayed), HTTPStatus.CREATED)
 
 
 HANDLERS: list[HTTPRouteHandler] = [

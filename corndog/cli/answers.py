@@ -31,6 +31,14 @@ class One(msgspec.Struct):
     replayed: bool = False
 
 
+class Submitted(msgspec.Struct):
+    """An answer to a submit; the task is none if it is purged by now."""
+
+    id: str
+    task: Task | None
+    replayed: bool
+
+
 class Many(msgspec.Struct):
     """An answer with tasks."""
 
@@ -68,12 +76,26 @@ def show_written(done: str, answer: bytes, *, as_json: bool) -> None:
         show_json(answer)
         return
     one = read(answer, One)
-    task = one.task
-    say(
-        f"{done}{' before' if one.replayed else ''}: {task.id} (queue {task.queue}, {task.phase}, {task.current_state})"
-    )
+    say(_line(done, one.task, replayed=one.replayed))
     for task_id in one.next_tasks:
         say(f"submitted: {task_id}")
+
+
+def show_submitted(answer: bytes, *, as_json: bool) -> None:
+    """Show which task has been submitted."""
+    if as_json:
+        show_json(answer)
+        return
+    submitted = read(answer, Submitted)
+    if submitted.task is None:
+        say(f"submitted before: {submitted.id} (purged)")
+    else:
+        say(_line("submitted", submitted.task, replayed=submitted.replayed))
+
+
+def _line(done: str, task: Task, *, replayed: bool) -> str:
+    before = " before" if replayed else ""
+    return f"{done}{before}: {task.id} (queue {task.queue}, {task.phase}, {task.current_state})"
 
 
 def excerpt(task: Task) -> str:

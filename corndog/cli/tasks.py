@@ -6,7 +6,17 @@ from urllib.parse import quote
 import msgspec
 import typer
 
-from corndog.cli.answers import AllCounts, Counts, Details, Many, TimedOut, excerpt, show_written, text_of
+from corndog.cli.answers import (
+    AllCounts,
+    Counts,
+    Details,
+    Many,
+    TimedOut,
+    excerpt,
+    show_submitted,
+    show_written,
+    text_of,
+)
 from corndog.cli.http import DEFAULT_SERVER, Server, call, read
 from corndog.cli.options import (
     ContentType,
@@ -38,6 +48,9 @@ def submit(
     work_timeout: Annotated[float | None, Seconds] = None,
     max_attempts: int | None = None,
     metadata: Annotated[msgspec.Raw | None, Json] = None,
+    idempotency_key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Submit it once, however often this is repeated with this key.")
+    ] = None,
     payload: Payload = None,
     payload_file: PayloadFile = None,
     content_type: ContentType = None,
@@ -57,10 +70,11 @@ def submit(
         "work_timeout": work_timeout,
         "max_attempts": max_attempts,
         "metadata": metadata,
+        "idempotency_key": idempotency_key,
         "content_type": content_type,
         **_content("payload", payload, payload_file),
     }
-    show_written("submitted", call("POST", server, "/v1/tasks", body, as_json=as_json), as_json=as_json)
+    show_submitted(call("POST", server, "/v1/tasks", body, as_json=as_json), as_json=as_json)
 
 
 def take(

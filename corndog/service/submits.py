@@ -1,24 +1,41 @@
 """The use case of submitting tasks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
+import msgspec
+
 from corndog.domain import checks
+from corndog.domain.keys import Key, Made
 from corndog.domain.listing import Include
-from corndog.domain.task import NewTask, Task
+from corndog.domain.task import NewTask, Phase, Task
 from corndog.service.ids import NewId
+from corndog.service.keys import Keys
 from corndog.service.writes import Writes
 from corndog.store import tasks as store
 from corndog.store.engine import Connection
 from corndog.store.reading import get
 
 
+class Submitted(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a submit under a key: its tasks in order, as they are now; None where one is purged.
+
+    `answer` is what else was answered, and `replayed` tells that an earlier request had done it already.
+    """
+
+    ids: Sequence[UUID]
+    tasks: Sequence[Task | None]
+    answer: bytes | None = None
+    replayed: bool = False
+
+
 class Submits:
     """Submits tasks."""
 
-    def __init__(self, writes: Writes, new_id: NewId) -> None:
+    def __init__(self, writes: Writes, new_id: NewId, keys: Keys) -> None:
         self._writes = writes
         self._new_id = new_id
+        self._keys = keys
 
     async def submit(self, news: Sequence[NewTask]) -> list[Task]:
         """Submit tasks, all or none, first in first.
@@ -27,9 +44,7 @@ class Submits:
             Invalid: one of them breaks a rule.
 
         """
-        for new in news:
-            checks.check_new(new)
-        items = [store.Submission(self._new_id(), new) for new in news]
+        items = self._items(news)
         ids = [item.id for item in items]
         is_rerun = False
 
@@ -46,6 +61,42 @@ class Submits:
             return [known[task_id] for task_id in ids]
 
         return list(await self._writes.run(work, touching={new.window for new in news}))
+
+    async def submit_once(self, news: Sequence[NewTask], key: Key, answer: bytes | None = None) -> Submitted:
+        """Submit tasks, at least one, unless that was done under this key before; `answer` is kept with the key.
+
+        Raises:
+            Invalid: one of them breaks a rule.
+            Conflict: the key was used for another request.
+
+        """
+        items = self._items(news)
+        made = Made(task_ids=tuple(item.id for item in items), answer=answer)
+        submitted = Submitted(ids=(), tasks=())
+
+        async def work(connection: Connection) -> list[Task]:
+            nonlocal submitted
+            if (earlier := await self._keys.once(connection, key, made)) is None:
+                known = await store.submit(connection, items)
+                submitted = _submitted(made, known, replayed=False)
+                return list(known.values())
+            known = await _find(connection, earlier.made.task_ids)
+            submitted = _submitted(earlier.made, known, replayed=earlier.replayed)
+            # The process that made them may have died before it told anybody.
+            return [task for task in known.values() if task.phase is Phase.READY]
+
+        await self._writes.run(work, atomically=True, touching={new.window for new in news})
+        return submitted
+
+    def _items(self, news: Sequence[NewTask]) -> list[store.Submission]:
+        for new in news:
+            checks.check_new(new)
+        return [store.Submission(self._new_id(), new) for new in news]
+
+
+def _submitted(made: Made, known: Mapping[UUID, Task], *, replayed: bool) -> Submitted:
+    tasks = [known.get(task_id) for task_id in made.task_ids]
+    return Submitted(ids=made.task_ids, tasks=tasks, answer=made.answer, replayed=replayed)
 
 
 async def _find(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, Task]:

@@ -74,6 +74,19 @@ def test_a_task_from_start_to_end(cli: Client, queue: str) -> None:
     assert cli.json("counts")["queue_and_state_counts"][queue]["count"] == 2
 
 
+def test_a_submit_under_a_key_is_made_once(cli: Client, queue: str) -> None:
+    options = ("--queue", queue, "--idempotency-key", f"key of {queue}")
+    submitted = cli.text("submit", *options)
+    task_id = submitted.split()[1]
+    assert submitted == f"submitted: {task_id} (queue {queue}, ready, submitted)\n"
+    assert cli.text("submit", *options) == f"submitted before: {task_id} (queue {queue}, ready, submitted)\n"
+    assert cli.json("submit", *options)["replayed"] is True
+    other = corndog("submit", *options, "--priority", "1", "--server", cli.url)
+    assert (other.returncode, other.stderr) == (
+        1, "error: this idempotency key was used for another request (key_in_use)\n",
+    )  # fmt: skip
+
+
 def test_release_cancel_and_time_out(cli: Client, queue: str) -> None:
     task_id = cli.submit(queue)
     cli.json("next", "--queue", queue)

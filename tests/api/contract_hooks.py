@@ -147,6 +147,8 @@ def _is_rightly_refused(case: Case, problem: dict[str, Any]) -> bool:
         # JSON Schema knows no graphs, and can't say that a clock needs a target where both may be the job's defaults.
         told = [error for error in problem["errors"] if not re.search(r"(depends_on\[|name|timeout)", error["field"])]
         return not told or any("serialize ints" in error["detail"] for error in told) or not _is_valid(case)
+    if field in {"Idempotency-Key", "idempotency_key"}:
+        return True  # OpenAPI can't say that a header and a field exclude one another, or how a header is encoded.
     if operation == "submit_raw_task" and field in {"run_at", "timeout"}:
         return True  # OpenAPI can't say which parameters exclude or need one another.
     if field is not None and field.endswith("metadata") and "serialize ints" in problem["detail"]:

@@ -21,6 +21,8 @@ OPERATIONS: dict[str, tuple[str, str, Json]] = {
     for path, methods in DOCUMENT["paths"].items()
     for method, operation in methods.items()
 }
+KEYED = {"/v1/tasks", "/v1/tasks/raw"}
+"""The paths whose POST takes an idempotency key."""
 EVERY = pytest.mark.parametrize("operation", OPERATIONS)
 
 
@@ -122,6 +124,8 @@ def errors_of(method: str, path: str) -> set[str]:
     errors = {"400", "503"}
     if method != "get":
         errors |= {"413", "415"}
+    if path in KEYED and method == "post":
+        errors |= {"409"}
     if "{id}" in path:
         errors |= {"404"} if method == "get" else {"404", "409"}
     return errors
@@ -273,6 +277,8 @@ FORBIDDEN: dict[str, list[Json]] = {
     "Release": [{}, {"delivery": None}, {"current_state": "a"}],
     "Drain": [{}, {"all": False}, {"worker_ids": None}, {"worker_ids": ["a"], "all": True}, {"worker_ids": [""]}],
 }
+FORBIDDEN["SubmitOnce"] = [*FORBIDDEN["Submit"], {"idempotency_key": ""}, {"idempotency_key": "a\n"}]
+FORBIDDEN["Submit"].append({"idempotency_key": "a"})
 ALLOWED: dict[str, list[Json]] = {
     "Submit": [
         {},
@@ -288,6 +294,7 @@ ALLOWED: dict[str, list[Json]] = {
     "Cancel": [{}],
     "Drain": [{"all": True}, {"worker_ids": []}, {"worker_ids": ["a"], "all": False}, {"all": True, "drain": False}],
 }
+ALLOWED["SubmitOnce"] = [*ALLOWED["Submit"], {"idempotency_key": "é"}, {"idempotency_key": None}]
 
 
 @pytest.mark.parametrize("name", FORBIDDEN)

@@ -17,6 +17,7 @@ from corndog.service.finding import ByHeads, ByHints, Find, HandOut, Scan
 from corndog.service.heartbeats import Heartbeats
 from corndog.service.ids import NewId, id_maker
 from corndog.service.jobs import Jobs
+from corndog.service.keys import Keys
 from corndog.service.polls import Polls
 from corndog.service.reading import Reading
 from corndog.service.refills import Refills
@@ -29,11 +30,21 @@ from corndog.store import schema
 from corndog.store.engine import Database
 
 DEFAULT_TIMEOUT = timedelta(seconds=300)
+TTL = timedelta(days=1)
 SEARCHES: Mapping[str, Callable[[HandOut], Find]] = {"scan": Scan, "by_heads": ByHeads}
 STRATEGIES = [*SEARCHES, "by_hints"]
 """The ways to find tasks; the last needs hints."""
 
-TABLES = ("tasks", "archived_tasks", "payloads", "results", "task_runs", "jobs", "task_dependencies")
+TABLES = (
+    "tasks",
+    "archived_tasks",
+    "payloads",
+    "results",
+    "task_runs",
+    "jobs",
+    "task_dependencies",
+    "idempotency_keys",
+)
 HOUR = timedelta(hours=1)
 MICROSECOND = timedelta(microseconds=1)
 TEXT = Content(b"text", "text/plain", is_json=False)
@@ -48,7 +59,7 @@ class House:
         self.polls = Polls()
         self.statuses = Statuses(database)
         self.writes = Writes(database, self.polls, hints, self.statuses)
-        self.submits = Submits(self.writes, new_id)
+        self.submits = Submits(self.writes, new_id, Keys(TTL))
         self.tasks = Tasks(self.writes, new_id)
         self.endings = Endings(self.writes, new_id)
         hand_out = HandOut(database, new_id, DEFAULT_TIMEOUT)
@@ -109,4 +120,4 @@ def ids(tasks: Sequence[Task] | Sequence[Entry]) -> list[UUID]:
     return [task.task.id if isinstance(task, Entry) else task.id for task in tasks]
 
 
-assert set(TABLES) | {"leader_leases", "idempotency_keys", "workers"} == set(schema.metadata.tables)
+assert set(TABLES) | {"leader_leases", "workers"} == set(schema.metadata.tables)

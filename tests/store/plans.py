@@ -67,6 +67,14 @@ CONTENTS = """
     INSERT INTO task_dependencies
         SELECT id, md5(id::text)::uuid, true, false
         FROM archived_tasks WHERE job_id IS NOT NULL ON CONFLICT DO NOTHING;
+    INSERT INTO jobs (id, status, submit_time, update_time, task_count)
+    SELECT md5(n::text)::uuid, 'running', now() - n * interval '1 second', now(), 1
+    FROM generate_series(1, 2000) AS n
+    ON CONFLICT (id) DO NOTHING;
+    INSERT INTO idempotency_keys
+    SELECT 'key ' || n, 'r', NULL, ARRAY[gen_random_uuid()], NULL, now() + n * interval '1 minute', false
+    FROM generate_series(-100, 2000) AS n
+    ON CONFLICT (key) DO NOTHING;
 """
 
 

@@ -9,9 +9,11 @@ from uuid import UUID, uuid4
 import msgspec
 import pytest
 
+from corndog.domain.keys import Key, Made, Remains, Renewal
 from corndog.domain.listing import Filter, Include, Place
 from corndog.domain.task import Candidate, Change, Claim, Failure, Hold, Match, NewTask, Outcome, Phase
 from corndog.domain.workers import WorkerFilter
+from corndog.store import keys as key_store
 from corndog.store import reading, retention, workers
 from corndog.store import tasks as store
 from corndog.store.engine import Connection, Database
@@ -23,6 +25,7 @@ ONE = Claim(queues=("queue 1",), current_state="a", worker_id="w")
 SEVERAL = Claim(queues=("queue 1", "queue 2", "none"), current_state="a", worker_id="w")
 NOW = datetime.now(UTC)
 SWEEP: dict[str, Any] = {"at_time": NOW, "began": NOW, "batch": 500}
+DUE = key_store.Due("key 1", NOW - HOUR, Remains(is_live=False, end_time=None, was_gone=False), NOW)
 FIRST = {
     "ready": 4000, "held": 1000, "overdue": 20, "dead": 20, "parked": 1000, "due": 40, "completed": 2000, "failed": 20,
     "of_jobs": 2000,
@@ -122,6 +125,17 @@ HOT: dict[str, tuple[Call, set[str]]] = {
         lambda c: reading.content(c, known("ready"), "payloads"),
         {"tasks_pkey", "archived_tasks_pkey", "payloads_pkey"},
     ),
+    "keep_key": (lambda c: key_store.keep(c, Key("new", b"r"), Made(task_ids=(uuid4(),)), HOUR), set()),
+    "find_key": (lambda c: key_store.find(c, "key 1"), {"idempotency_keys_pkey"}),
+    "due_keys": (
+        lambda c: key_store.due(c, 100),
+        {"idempotency_keys_checked", "tasks_pkey", "archived_tasks_pkey", "jobs_pkey"},
+    ),
+    "renew_keys": (
+        lambda c: key_store.renew(c, {DUE: Renewal(NOW, is_gone=False)}),
+        {"idempotency_keys_pkey"},
+    ),
+    "drop_keys": (lambda c: key_store.drop(c, [DUE]), {"idempotency_keys_pkey", "tasks_pkey", "jobs_pkey"}),
     "sweep": (lambda c: store.sweep(c, queue=None, **SWEEP), {"tasks_timed", "tasks_pkey"}),
     "sweep one queue": (lambda c: store.sweep(c, queue="queue 1", **SWEEP), {"tasks_timed", "tasks_pkey"}),
     "sweep_dead": (lambda c: store.sweep_dead(c, queue=None, **SWEEP), {"tasks_timed", "tasks_pkey"}),

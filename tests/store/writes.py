@@ -7,9 +7,11 @@ from uuid import UUID
 import msgspec
 
 from corndog.domain.jobs import Member, NewJob, OnParentFailure
+from corndog.domain.keys import Key
 from corndog.domain.listing import Entry
 from corndog.domain.task import Change, Failure, Match, NewTask, Phase, RetryPolicy, Task
 from corndog.service.jobs import Changed, Made
+from corndog.service.submits import Submitted
 from corndog.service.writes import Written
 from tests.store.house import HOUR, MICROSECOND, TEXT, House, held_match, unheld_match
 
@@ -89,7 +91,7 @@ PREPARE: dict[str, Callable[[House, str], Awaitable[list[Task]]]] = {
 
 VOLATILE = {
     "id", "task_id", "queue", "submit_time", "update_time", "claim_time", "end_time", "due_time", "write_token",
-    "request", "next_task_ids", "job_id",
+    "request", "next_task_ids", "job_id", "key", "task_ids", "check_time",
 }  # fmt: skip
 NEXT = [NewTask(queue="", payload=TEXT), NewTask(queue="", current_state="next", delay=HOUR)]
 
@@ -101,6 +103,8 @@ def _next(queue: str) -> list[NewTask]:
 WRITES: dict[str, tuple[str, Write]] = {
     "submit": ("nothing", lambda h, q, _: h.submits.submit([NewTask(queue=q, payload=TEXT)])),
     "submit a group": ("ready", lambda h, q, _: h.submits.submit(_next(q) * 2)),
+    "submit under a key": ("nothing", lambda h, q, _: h.submits.submit_once(_next(q)[:1], Key(q, b"r"))),
+    "submit a group under a key": ("ready", lambda h, q, _: h.submits.submit_once(_next(q) * 2, Key(q, b"r"), b"a")),
     "claim": ("ready", lambda h, q, _: h.claim(q, count=2, worker_id="w")),
     "claim by key": ("ready", lambda h, q, _: h.claim(q, count=2, worker_id="w", strategy="by_heads")),
     "claim anonymously": ("ready", lambda h, q, _: h.claim(q)),
@@ -142,6 +146,8 @@ def told(answer: Any) -> Any:  # noqa: ANN401 - whatever a use case answers
             return [told(item) for item in answer]
         case Entry():
             return told(answer.task), answer.payload, answer.result
+        case Submitted():
+            return told(list(answer.tasks)), len(answer.ids), answer.answer, answer.replayed
         case Written():
             return told(answer.task), len(answer.next_task_ids)
         case Made() | Changed():
@@ -160,7 +166,12 @@ async def left(house: House, queue: str) -> list[str]:
     stored = await house.everything()
     of_task = {table: _by_task(stored[table]) for table in ("payloads", "results", "task_runs")}
     live = {row["id"] for row in stored["tasks"]}
-    return sorted(
+    keys = [
+        repr((_plain(row), [task_id in live for task_id in row["task_ids"]]))
+        for row in stored["idempotency_keys"]
+        if row["key"] == queue
+    ]
+    return keys + sorted(
         repr((
             _plain(row),
             [_plain(other) for rows in of_task.values() for other in rows.get(row["id"], [])],

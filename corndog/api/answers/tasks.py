@@ -89,6 +89,14 @@ class One(msgspec.Struct):
     task: Task
 
 
+class Submitted(msgspec.Struct):
+    """The task as it is now; `replayed` if an earlier request under the same key had submitted it already."""
+
+    id: UUID
+    task: Annotated[Task | None, Meta(description="Null if it is purged by now.")]
+    replayed: bool
+
+
 class Many(msgspec.Struct):
     """Tasks, in claim order."""
 

@@ -1,7 +1,9 @@
 """Bodies that submit tasks."""
 
+from datetime import timedelta
 from typing import Annotated, ClassVar
 
+import msgspec
 from msgspec import Meta
 
 from corndog.api.combinations import CLOCK_WITHOUT_TARGET, Forbidden, alone, both
@@ -11,6 +13,7 @@ from corndog.api.fields import (
     AnyJson,
     Base64,
     Count,
+    IdempotencyKey,
     JsonObject,
     MediaType,
     Name,
@@ -32,6 +35,11 @@ from corndog.domain.task import (
     NewTask,
     RetryPolicy,
 )
+
+_LEFT_TO_THE_SERVER = RetryPolicy(
+    max_attempts=0, backoff=timedelta(-1), backoff_max=timedelta(-1), backoff_multiplier=0, jitter=Jitter.FULL
+)
+"""Stands for what a request doesn't say of its retries: nobody can ask for such a policy."""
 
 
 class SubmitFields(Body):
@@ -118,6 +126,13 @@ class SubmitFields(Body):
         check_new(new, at)
         return new
 
+    def asked(self, new: NewTask) -> NewTask:
+        """Give the task as repeats of its request are compared, whatever their encoding and the server's defaults."""
+        metadata = new.metadata
+        if metadata is not None:
+            metadata = msgspec.json.encode(msgspec.json.decode(metadata), order="sorted").decode()
+        return msgspec.structs.replace(new, metadata=metadata, policy=self.to_policy(_LEFT_TO_THE_SERVER))
+
 
 class Submit(SubmitFields):
     """A new task."""
@@ -143,3 +158,15 @@ class Submit(SubmitFields):
         )
         metadata = read_metadata(media, terms, self.metadata, f"{at}metadata")
         return self.to_task(terms, payload, metadata, at)
+
+
+class SubmitOnce(Submit):
+    """A new task; with an `idempotency_key` the same request makes it once."""
+
+    idempotency_key: IdempotencyKey | None = None
+
+
+class RawSubmit(SubmitFields):
+    """A new task whose payload is the body."""
+
+    idempotency_key: IdempotencyKey | None = None

@@ -1,0 +1,62 @@
+"""Scenario S10: one key, many at once, and sessions of the database that are cut meanwhile."""
+
+import asyncio
+import random
+from uuid import uuid4
+
+import asyncpg
+import httpx
+import pytest
+
+from tests.api.calls import Api, done
+from tests.faults import plain_url
+
+TIMES = 50
+CUTS = 12
+CUT = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE datname = current_database() AND application_name = 'corndog' AND pid = ANY($1)
+"""
+BUSY = """
+    SELECT array_agg(pid) FROM pg_stat_activity
+    WHERE datname = current_database() AND application_name = 'corndog' AND query LIKE '%idempotency_keys%'
+"""
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_one_key_makes_one_task_whatever_is_cut(
+    client: httpx.AsyncClient, database_url: str, queue: str, seed: int
+) -> None:
+    api = Api(client, queue)
+    key = uuid4().hex
+    chance = random.Random(seed)
+
+    async def submit(_number: int) -> httpx.Response:
+        return await api.try_submit(idempotency_key=key, payload={"seed": seed})
+
+    async def cut() -> int:
+        """Cut sessions that have to do with keys, some of them waiting for the first one's commit."""
+        connection = await asyncpg.connect(plain_url(database_url))
+        done_cuts = 0
+        try:
+            while done_cuts < CUTS and not submits.done():
+                if busy := await connection.fetchval(BUSY):
+                    done_cuts += len(await connection.fetch(CUT, chance.sample(busy, 1)))
+        finally:
+            await connection.close()
+        return done_cuts
+
+    submits = asyncio.gather(*map(submit, range(TIMES)))
+    cuts, answers = await asyncio.gather(cut(), submits)
+
+    assert cuts
+    assert {answer.status_code for answer in answers} <= {201, 503}
+    made = [done(answer, 201) for answer in answers if answer.status_code == 201]
+    if not made:
+        made = [done(await submit(TIMES), 201)]
+    [task] = await api.list()
+    assert {answer["id"] for answer in made} == {task["id"]}
+    assert sum(not answer["replayed"] for answer in made) <= 1
+    assert await api.get(task["id"]) == task
+    [claimed] = await api.claim(count=5)
+    assert claimed["id"] == task["id"]
