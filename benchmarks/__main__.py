@@ -8,11 +8,12 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from benchmarks import bloat, calls, delays, depth, heartbeats, idle, jobs, wakeups
+from benchmarks import batches, bloat, calls, delays, depth, heartbeats, idle, jobs, wakeups
 from benchmarks.harness import CONNECTIONS, Measure, Site, site
 
 MEASURES = {
     "calls": calls.measure,
+    "batches": batches.measure,
     "wake-up": wakeups.measure,
     "idle": idle.measure,
     "bloat": bloat.measure,

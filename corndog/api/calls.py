@@ -2,10 +2,11 @@
 
 from litestar.handlers import HTTPRouteHandler
 
-from corndog.api import endings, health, jobs, queues, reads, submits, tasks, workers
+from corndog.api import batches, endings, health, jobs, queues, reads, submits, tasks, workers
 
 HANDLERS: list[HTTPRouteHandler] = [
     *submits.HANDLERS,
+    *batches.HANDLERS,
     *tasks.HANDLERS,
     *endings.HANDLERS,
     *reads.HANDLERS,

@@ -89,6 +89,18 @@ SUBMIT = {
     "answer": {"id": ID, "task": _READY, "replayed": False},
 }
 SUBMIT_RAW = {"query": {"queue": "email"}, "answer": SUBMIT["answer"]}
+BATCH = {
+    "request": {"tasks": [SUBMIT["request"], {"queue": "email", "work_timeout": 60}]},
+    "query": {"atomic": True},
+    "answer": {
+        "results": [
+            {"status": 201, "id": ID, "task": _READY},
+            {"status": 201, "id": _NEXT_ID, "task": _READY | {"id": _NEXT_ID}},
+        ],
+        "failed": 0,
+        "replayed": False,
+    },
+}
 NEXT = {
     "request": {"queue": "email", "current_state": "submitted", "worker_id": "mailer-1"},
     "answer": {"tasks": [_HELD | _PAYLOAD]},

@@ -42,6 +42,7 @@ _PAYLOAD = _reads(_TASK, "get_payload")
 LINKS: dict[str, dict[str, Link]] = {
     "submit_task": _OF_UNHELD | _CLAIM,
     "submit_raw_task": _OF_UNHELD | _CLAIM | _PAYLOAD,
+    "submit_tasks": _reads("$response.body#/results/0", "get_task"),
     "claim_tasks": _reads(_FIRST, "get_task", "get_payload")
     | _writes(_FIRST, f"{_FIRST}/delivery", "update_task", "complete_task", "release_task", "fail_task", "cancel_task")
     | {

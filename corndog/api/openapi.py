@@ -67,7 +67,10 @@ def _schemas(terms: Terms) -> dict[str, Json]:
     for body in _bodies(Body):
         if body.FORBIDDEN and body.__name__ in schemas:
             schemas[body.__name__]["not"] = {"anyOf": body.FORBIDDEN}
+    # Items of a batch are decoded one by one, each as a submit.
+    schemas["Batch"]["properties"]["tasks"]["items"] = {"$ref": _REF.format(name="Submit")}
     # Limits that an operator sets are not part of the types.
+    schemas["Batch"]["properties"]["tasks"]["maxItems"] = terms.items
     schemas["Next"]["properties"]["count"]["maximum"] = terms.items
     schemas["Next"]["properties"]["queues"]["anyOf"][0]["maxItems"] = terms.items
     schemas["Complete"]["properties"]["next_tasks"]["anyOf"][0]["maxItems"] = terms.items

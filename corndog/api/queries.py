@@ -40,6 +40,12 @@ class Query(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The base of all queries: unknown parameters are refused."""
 
 
+class BatchQuery(Query):
+    """How a batch is submitted."""
+
+    atomic: Annotated[bool, Meta(description="Submit all of it, or nothing if one item is wrong.")] = False
+
+
 class GetQuery(Query):
     """What is read besides the record."""
 

@@ -212,9 +212,24 @@ def read(request: AnyRequest, body: bytes, wanted: type[_T]) -> tuple[Media, _T]
 
     """
     refuse_query(request)
+    return read_body(request, body, wanted)
+
+
+def read_body(request: AnyRequest, body: bytes, wanted: type[_T]) -> tuple[Media, _T]:
+    """Decode a body whose call takes parameters, too; refuses as `read` does."""
     media = media_of_body(request)
+    return media, decode(media, body, wanted)
+
+
+def decode(media: Media, body: bytes, wanted: type[_T]) -> _T:
+    """Decode a body, or a part of one that is to be refused by itself.
+
+    Raises:
+        Invalid: it is malformed, or not of the wanted form.
+
+    """
     try:
-        return media, media.parse(body, wanted)
+        return media.parse(body, wanted)
     except msgspec.ValidationError as error:
         raise _invalid(error) from None
     except msgspec.DecodeError as error:

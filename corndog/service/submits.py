@@ -82,16 +82,40 @@ class Submits:
                 return list(known.values())
             known = await _find(connection, earlier.made.task_ids)
             submitted = _submitted(earlier.made, known, replayed=earlier.replayed)
-            # The process that made them may have died before it told anybody.
-            return [task for task in known.values() if task.phase is Phase.READY]
+            return _ready(known)
 
         await self._writes.run(work, atomically=True, touching={new.window for new in news})
+        return submitted
+
+    async def find_once(self, key: Key) -> Submitted | None:
+        """Find what was submitted under a key, for a request of which nothing can be submitted.
+
+        Raises:
+            Conflict: the key was used for another request.
+
+        """
+        submitted: Submitted | None = None
+
+        async def work(connection: Connection) -> list[Task]:
+            nonlocal submitted
+            if (earlier := await self._keys.look(connection, key)) is None:
+                return []
+            known = await _find(connection, earlier.made.task_ids)
+            submitted = _submitted(earlier.made, known, replayed=True)
+            return _ready(known)
+
+        await self._writes.run(work)
         return submitted
 
     def _items(self, news: Sequence[NewTask]) -> list[store.Submission]:
         for new in news:
             checks.check_new(new)
         return [store.Submission(self._new_id(), new) for new in news]
+
+
+def _ready(known: Mapping[UUID, Task]) -> list[Task]:
+    """Choose what a repeat is to make known: the process that made it may have died before it told anybody."""
+    return [task for task in known.values() if task.phase is Phase.READY]
 
 
 def _submitted(made: Made, known: Mapping[UUID, Task], *, replayed: bool) -> Submitted:

@@ -24,15 +24,20 @@ BUSY = """
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("number", [None, 3], ids=["single", "batch"])
 async def test_one_key_makes_one_task_whatever_is_cut(
-    client: httpx.AsyncClient, database_url: str, queue: str, seed: int
+    client: httpx.AsyncClient, database_url: str, queue: str, seed: int, number: int | None
 ) -> None:
+    """Or the tasks of one batch."""
     api = Api(client, queue)
     key = uuid4().hex
     chance = random.Random(seed)
 
     async def submit(_number: int) -> httpx.Response:
-        return await api.try_submit(idempotency_key=key, payload={"seed": seed})
+        if number is None:
+            return await api.try_submit(idempotency_key=key, payload={"seed": seed})
+        tasks = [{"queue": queue, "payload": {"seed": seed}}] * number
+        return await api.post("/v1/tasks/batch", idempotency_key=key, tasks=tasks)
 
     async def cut() -> int:
         """Cut sessions that have to do with keys, some of them waiting for the first one's commit."""
@@ -50,13 +55,15 @@ async def test_one_key_makes_one_task_whatever_is_cut(
     cuts, answers = await asyncio.gather(cut(), submits)
 
     assert cuts
-    assert {answer.status_code for answer in answers} <= {201, 503}
-    made = [done(answer, 201) for answer in answers if answer.status_code == 201]
+    success = 201 if number is None else 200
+    assert {answer.status_code for answer in answers} <= {success, 503}
+    made = [done(answer, success) for answer in answers if answer.status_code == success]
     if not made:
-        made = [done(await submit(TIMES), 201)]
-    [task] = await api.list()
-    assert {answer["id"] for answer in made} == {task["id"]}
+        made = [done(await submit(TIMES), success)]
+    tasks = await api.list()
+    ids = [task["id"] for task in tasks]
+    assert len(ids) == (number or 1)
+    assert all([each["id"] for each in answer.get("results", [answer])] == ids for answer in made)
     assert sum(not answer["replayed"] for answer in made) <= 1
-    assert await api.get(task["id"]) == task
-    [claimed] = await api.claim(count=5)
-    assert claimed["id"] == task["id"]
+    assert [await api.get(task_id) for task_id in ids] == tasks
+    assert [task["id"] for task in await api.claim(count=9)] == ids
