@@ -42,16 +42,30 @@ async def test_one_key_makes_one_task_whatever_is_cut(
     async def cut() -> int:
         """Cut sessions that have to do with keys, some of them waiting for the first one's commit."""
         connection = await asyncpg.connect(plain_url(database_url))
+        first = connection.transaction()
+        await first.start()
+        # Until this ends, all wait: whoever is cut first is cut under way.
+        await connection.execute("INSERT INTO idempotency_keys VALUES ($1, '', NULL, '{}', NULL, now(), false)", key)
+        taken.set()
         done_cuts = 0
         try:
             while done_cuts < CUTS and not submits.done():
                 if busy := await connection.fetchval(BUSY):
                     done_cuts += len(await connection.fetch(CUT, chance.sample(busy, 1)))
+                    if done_cuts == 1:
+                        await first.rollback()
+                elif not done_cuts:
+                    await connection.execute("SELECT pg_stat_clear_snapshot()")
         finally:
             await connection.close()
         return done_cuts
 
-    submits = asyncio.gather(*map(submit, range(TIMES)))
+    async def all_of_them() -> list[httpx.Response]:
+        await taken.wait()
+        return await asyncio.gather(*map(submit, range(TIMES)))
+
+    taken = asyncio.Event()
+    submits = asyncio.create_task(all_of_them())
     cuts, answers = await asyncio.gather(cut(), submits)
 
     assert cuts
