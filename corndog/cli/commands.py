@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from corndog import __version__
-from corndog.cli import tasks, workers
+from corndog.cli import dead, jobs, retries, tasks, workers
 from corndog.cli.output import AsJson, say, show_json, show_table
 from corndog.settings import describe
 
@@ -22,6 +22,7 @@ RUNNING = "Running it"
 UPKEEP = "Looking after it"
 TASKS = "Tasks"
 FLEET = "Workers"
+MANY = "Jobs and dead letters"
 
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")]
@@ -124,9 +125,12 @@ for name, command in (
     ("next", tasks.take),
     ("update", tasks.update),
     ("complete", tasks.complete),
+    ("fail", retries.fail),
     ("release", tasks.release),
     ("cancel", tasks.cancel),
+    ("revive", retries.revive),
     ("show", tasks.show),
+    ("runs", retries.runs),
     ("counts", tasks.counts),
     ("timeout", tasks.timeout),
 ):
@@ -134,3 +138,5 @@ for name, command in (
 
 app.command("workers", rich_help_panel=FLEET)(workers.workers)
 app.command("drain", rich_help_panel=FLEET)(workers.drain)
+app.add_typer(jobs.app, name="job", rich_help_panel=MANY)
+app.add_typer(dead.app, name="dead", rich_help_panel=MANY)

@@ -18,15 +18,26 @@ PROBLEM_JSON = "application/problem+json"
 Server = Annotated[str, typer.Option(metavar="URL", help="Where the server is.")]
 
 
+class Wrong(msgspec.Struct):
+    """One of several things that are wrong with a call."""
+
+    field: str
+    detail: str
+
+
 class Problem(msgspec.Struct):
     """What a server says of a call that it refuses."""
 
     code: str
     detail: str
     field: str | None = None
+    errors: list[Wrong] = []
 
     def __str__(self) -> str:
-        """Give the reason in a line, and the field, if one is wrong, in a second."""
+        """Give the reason in a line, and the field, if one is wrong, in a second; or a line for each of several."""
+        if len(self.errors) > 1:
+            told = [f"{error.field}: {error.detail}" for error in self.errors]
+            return "\n".join((f"{self.detail} ({self.code})", *told))
         return f"{self.detail} ({self.code})" + (f"\nfield: {self.field}" if self.field else "")
 
 
@@ -34,7 +45,7 @@ def call(
     method: str,
     server: str,
     path: str,
-    body: Mapping[str, object] | None = None,
+    body: Mapping[str, object] | bytes | None = None,
     params: Mapping[str, str | None] | None = None,
     *,
     as_json: bool = False,
@@ -42,7 +53,7 @@ def call(
 ) -> bytes:
     """Make one call and give the text of the answer; fields and parameters that are None are left out.
 
-    `wait` is how many seconds more than usual the answer may take.
+    A body that is bytes is sent as it is. `wait` is how many seconds more than usual the answer may take.
 
     Raises:
         Failed: the server refused, or did not answer; with `as_json` its problem document is printed first.
@@ -54,9 +65,7 @@ def call(
             method,
             server.rstrip("/") + path,
             params={name: value for name, value in (params or {}).items() if value is not None},
-            content=None
-            if body is None
-            else msgspec.json.encode({name: value for name, value in body.items() if value is not None}),
+            content=_encoded(body),
             headers=None if body is None else {"Content-Type": "application/json"},
             timeout=PATIENCE + wait,
         )
@@ -89,6 +98,12 @@ def read(answer: bytes, kind: type[_T]) -> _T:
         return msgspec.json.decode(answer, type=kind)
     except msgspec.DecodeError as error:
         raise Failed(f"the answer is not that of a corndog server of this version: {error}") from None
+
+
+def _encoded(body: Mapping[str, object] | bytes | None) -> bytes | None:
+    if body is None or isinstance(body, bytes):
+        return body
+    return msgspec.json.encode({name: value for name, value in body.items() if value is not None})
 
 
 def _reason(answer: httpx.Response) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 
 PIPED_WIDTH = 100_000  # into a pipe or a file, a row stays on its line
@@ -53,7 +53,19 @@ def show_table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         table.add_column(title, overflow="fold", no_wrap=place == 0)
     for row in rows:
         table.add_row(*("" if value is None else str(value) for value in row))
+    show(table)
+
+
+def show(thing: RenderableType) -> None:
+    """Print a table or a tree, without the blanks that would fill its lines."""
     console = to_people()
     with console.capture() as rendered:
-        console.print(table)
+        console.print(thing)
     sys.stdout.writelines(f"{line.rstrip()}\n" for line in rendered.get().splitlines())
+
+
+def one_line(text: str, longest: int = 100) -> str:
+    """Give the beginning of the first line of a text that others wrote; no part of it moves the cursor or the like."""
+    lines = text.splitlines() or [""]
+    line = "".join(part if part.isprintable() else ascii(part)[1:-1] for part in lines[0][: longest + 1])
+    return line if len(line) <= longest and len(lines) == 1 else f"{line[: longest - 1]}…"

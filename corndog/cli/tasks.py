@@ -134,7 +134,7 @@ def update(
 ) -> None:
     """Move a task to a new state, or write its progress."""
     body = {
-        **_match(queue, state, delivery),
+        **match_of(queue, state, delivery),
         "new_state": new_state,
         "auto_target_state": target,
         "timeout": timeout,
@@ -142,7 +142,7 @@ def update(
         "content_type": content_type,
         **_content("payload", payload, payload_file),
     }
-    show_written("updated", call("PATCH", server, _path(task_id), body, as_json=as_json), as_json=as_json)
+    show_written("updated", call("PATCH", server, path_of(task_id), body, as_json=as_json), as_json=as_json)
 
 
 def complete(
@@ -169,7 +169,7 @@ def complete(
 ) -> None:
     """Complete a task, and submit what comes next."""
     body = {
-        **_match(queue, state, delivery),
+        **match_of(queue, state, delivery),
         "result_content_type": result_content_type,
         **_content("result", result, result_file),
         "next_tasks": next_task or None,
@@ -187,7 +187,7 @@ def release(
     as_json: AsJson = False,
 ) -> None:
     """Give a held task back, as if it had not been taken."""
-    body = {**_match(queue, state, delivery), "delay": delay}
+    body = {**match_of(queue, state, delivery), "delay": delay}
     show_written("released", _post(server, task_id, "release", body, as_json=as_json), as_json=as_json)
 
 
@@ -200,24 +200,30 @@ def cancel(
     as_json: AsJson = False,
 ) -> None:
     """End a task, whoever holds it."""
-    body = _match(queue, state, delivery)
+    body = match_of(queue, state, delivery)
     show_written("canceled", _post(server, task_id, "cancel", body, as_json=as_json), as_json=as_json)
 
 
 def show(
     task_id: TaskId,
     payload: Annotated[bool, typer.Option("--payload", help="With payload and result.")] = False,
+    dependencies: Annotated[
+        bool, typer.Option("--dependencies", help="With how the tasks that it depends on ended, and their results.")
+    ] = False,
     server: Server = DEFAULT_SERVER,
     as_json: AsJson = False,
 ) -> None:
     """Show a task, live or archived."""
-    include = {"include": "payload,result"} if payload else {}
-    answer = call("GET", server, _path(task_id), params=include, as_json=as_json)
+    wanted = ["payload", "result"] * payload + ["dependencies"] * dependencies
+    include = {"include": ",".join(wanted)} if wanted else {}
+    answer = call("GET", server, path_of(task_id), params=include, as_json=as_json)
     if as_json:
         show_json(answer)
     else:
         fields = read(answer, Details).task
-        show_table(("FIELD", "VALUE"), [(name, text_of(value)) for name, value in fields.items() if value != b"null"])
+        show_table(
+            ("FIELD", "VALUE"), [(name, text_of(value)) for name, value in fields.items() if bytes(value) != b"null"]
+        )
 
 
 def counts(
@@ -255,15 +261,17 @@ def timeout(
         say(f"timed out: {read(answer, TimedOut).timed_out}")
 
 
-def _path(task_id: str) -> str:
+def path_of(task_id: str) -> str:
+    """Give the path of a task."""
     return f"/v1/tasks/{quote(task_id, safe='')}"
 
 
 def _post(server: str, task_id: str, verb: str, body: dict[str, object], *, as_json: bool) -> bytes:
-    return call("POST", server, f"{_path(task_id)}/{verb}", body, as_json=as_json)
+    return call("POST", server, f"{path_of(task_id)}/{verb}", body, as_json=as_json)
 
 
-def _match(queue: str | None, state: str | None, delivery: int | None) -> dict[str, object]:
+def match_of(queue: str | None, state: str | None, delivery: int | None) -> dict[str, object]:
+    """Give the fields that a task must match."""
     return {"queue": queue, "current_state": state, "delivery": delivery}
 
 
