@@ -1,10 +1,11 @@
-"""Whether the server is alive, and whether it takes work."""
+"""Whether the server is alive, whether it takes work, and what it has measured."""
 
 import asyncio
 from http import HTTPStatus
 
 from litestar import Response
 from litestar.handlers import HTTPRouteHandler
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from corndog.api import examples
 from corndog.api.answers.health import Alive, Health
@@ -65,4 +66,17 @@ async def get_readiness(request: AnyRequest) -> Response[bytes]:
     return answer(media_of_answer(request), Health(status, checks, warnings), code)
 
 
-HANDLERS: list[HTTPRouteHandler] = [get_health, get_readiness]
+@route(
+    "GET",
+    "/metrics",
+    operation_id="get_metrics",
+    tag=_TAG,
+    summary="Read what it has measured",
+)
+async def get_metrics() -> Response[bytes]:
+    """Give the metrics of the process that answers, in Prometheus's text format."""
+    # As a header, since the framework adds a charset of its own to the media types of text.
+    return Response(generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+HANDLERS: list[HTTPRouteHandler] = [get_health, get_readiness, get_metrics]

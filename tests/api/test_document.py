@@ -104,6 +104,7 @@ def test_every_route_of_the_api_is_described() -> None:
         ("POST", "/v1/workers/drain"),
         ("GET", "/healthz"),
         ("GET", "/readyz"),
+        ("GET", "/metrics"),
     }
 
 
@@ -156,7 +157,7 @@ def test_every_operation_speaks_both_encodings(operation: str) -> None:
     bodies = {where: types for where, types in media_types.items() if where == "request" or where.startswith("2")}
 
     opaque = {"*/*"}
-    if path.endswith(("/payload", "/result")):
+    if path.endswith(("/payload", "/result", "/metrics")):
         assert bodies == {"200": opaque}
     else:
         assert bodies.pop("request", {JSON, MSGPACK}) == (opaque if path.endswith("/raw") else {JSON, MSGPACK})
