@@ -154,6 +154,18 @@ async def test_reclaiming_uses_no_attempt_up(orchestrator: Api) -> None:
     assert (failed["phase"], failed["current_state"], failed["attempt"]) == ("parked", "submitted-retrying", 1)
 
 
+async def test_workers_that_were_seen_lately(orchestrator: Api, queue: str) -> None:
+    worker_id = f"a-{queue}"
+    done(await orchestrator.post("/v1/tasks/heartbeat", worker_id=worker_id))
+
+    listed = done(await orchestrator.client.get("/v1/workers?active_since=2m"))["workers"]
+
+    assert worker_id in {worker["worker_id"] for worker in listed}
+    for wrong in ("0", "-2m", "soon", ""):
+        response = await orchestrator.client.get("/v1/workers", params={"active_since": wrong})
+        refused(response, 400, "invalid", "active_since")
+
+
 async def test_health_and_metrics(orchestrator: Api) -> None:
     assert done(await orchestrator.client.get("/healthz"))["status"] == "ok"
     assert done(await orchestrator.client.get("/readyz"))["checks"]["database"] == "ok"
