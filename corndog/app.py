@@ -39,7 +39,7 @@ from corndog.service.polls import Polls
 from corndog.service.reading import Reading
 from corndog.service.refills import Refills
 from corndog.service.registry import Registry
-from corndog.service.retention import Purge, Retention, of_ended, of_workers
+from corndog.service.retention import Purge, Retention, of_ended, of_keys, of_workers
 from corndog.service.revivals import Revivals
 from corndog.service.statuses import Statuses
 from corndog.service.submits import Submits
@@ -108,6 +108,7 @@ def purges(settings: Settings, store: Database) -> list[Purge]:
     return [
         *of_ended(store, kept),
         *of_workers(store, timedelta(seconds=settings.retention_workers)),
+        of_keys(store, timedelta(seconds=settings.idempotency_ttl)),
     ]
 
 
@@ -161,7 +162,7 @@ class House:
             endings=Endings(self.writes, new_id),
             revivals=Revivals(self.writes, reading, new_id),
             claims=Claims(find, tasks, self.polls, reading, self.statuses),
-            jobs=Jobs(self.store, self.writes, new_id),
+            jobs=Jobs(self.store, self.writes, new_id, self.keys),
             workers=Workers(self.store, heartbeats, self.registry),
             clocks=self.clocks,
             reading=reading,

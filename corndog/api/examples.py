@@ -217,7 +217,7 @@ SUBMIT_JOB = {
         "defaults": {"queue": "email"},
         "tasks": [{"name": "split", "payload": {"parts": 2}}, {"name": "merge", "depends_on": ["split"]}],
     },
-    "answer": {"job": _JOB, "tasks": {"split": ID, "merge": _NEXT_ID}},
+    "answer": {"id": _JOB_ID, "job": _JOB, "tasks": {"split": ID, "merge": _NEXT_ID}, "replayed": False},
 }
 LIST_JOBS = {"query": {"status": "pending", "limit": 1}, "answer": {"jobs": [_JOB], "next_cursor": None}}
 GET_JOB = {"answer": {"job": _JOB, "phase_counts": {"ready": 1, "parked": 1}, "tasks": [_SPLIT, _MERGE]}}

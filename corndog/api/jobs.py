@@ -15,13 +15,14 @@ from corndog.api.answers.jobs import (
     view_changed,
     view_graph,
     view_job,
-    view_made,
+    view_submitted_job,
 )
 from corndog.api.cursors import decode_cursor, encode_cursor
+from corndog.api.keys import read_key
 from corndog.api.queries import JobListQuery, JobQuery
 from corndog.api.requests.jobs import EndJob, SubmitJob
 from corndog.api.routing import (
-    BODY,
+    ONCE,
     READ,
     WRITE,
     AnyRequest,
@@ -34,7 +35,9 @@ from corndog.api.routing import (
     route,
     services,
 )
+from corndog.domain.keys import Key
 from corndog.domain.listing import LAST_ID, LATEST, Place
+from corndog.service.requests import hash_of
 
 _TAG = "Jobs"
 
@@ -46,21 +49,26 @@ _TAG = "Jobs"
     tag=_TAG,
     summary="Submit a job",
     takes=SubmitJob,
+    takes_key=True,
     gives=JobSubmitted,
     status=HTTPStatus.CREATED,
-    refuses=BODY,
+    refuses=ONCE,
     examples=examples.SUBMIT_JOB,
 )
 async def submit_job(request: AnyRequest, body: RawBody) -> Response[bytes]:
     """Make a set of tasks that may wait for each other, in one transaction.
 
     Tasks that depend on nothing are ready; the others are parked as `<state>-blocked`, until the last of those that
-    they depend on is completed. All that is wrong with a job is told at once, in `errors`, and nothing is made.
+    they depend on is completed. All that is wrong with a job is told at once, in `errors`, and nothing is made. Under
+    an idempotency key the same request makes it once.
     """
     media, wanted = read(request, body, SubmitJob)
-    made = await services(request).jobs.submit(wanted.to_job(media, services(request).terms))
+    text = read_key(request, wanted.idempotency_key)
+    asked = wanted.to_job(media, services(request).terms)
+    key = None if text is None else Key(text, hash_of("job", asked.compared))
+    submitted = await services(request).jobs.submit(asked.new, key)
     reply = media_of_answer(request)
-    return answer(reply, view_made(reply, made), HTTPStatus.CREATED)
+    return answer(reply, view_submitted_job(reply, submitted), HTTPStatus.CREATED)
 
 
 @route(

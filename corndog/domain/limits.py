@@ -47,6 +47,9 @@ DELIVERY_MAX = 2**63 - 1
 CONTROL_PATTERN = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"
 """No control characters (Unicode category Cc), as ECMA-262 writes it: for schemas."""
 
+NO_NUL_PATTERN = "^[^\\u0000]*$"
+"""No U+0000, as ECMA-262 writes it: for schemas."""
+
 MEDIA_TYPE_PATTERN = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+( *;[ -~]*)?$"
 """A media type with parameters, in printable ASCII (RFC 9110, section 8.3.1)."""
 

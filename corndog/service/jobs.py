@@ -7,22 +7,29 @@ import msgspec
 
 from corndog.domain.errors import Code, Conflict, NotFound
 from corndog.domain.jobs import FINAL, Edge, Job, JobFilter, JobStatus, NewJob, OnParentFailure, in_order, status_of
+from corndog.domain.keys import Key, Made
 from corndog.domain.listing import Place
 from corndog.domain.revival import is_ended_by_job
 from corndog.domain.task import Membership, Task, Window
 from corndog.service.ids import NewId
+from corndog.service.keys import Earlier, Keys
 from corndog.service.revivals import locked_tasks, revive_in_job
-from corndog.service.writes import Writes
+from corndog.service.writes import Writes, ready_among
 from corndog.store import jobs as store
 from corndog.store import tasks as task_store
 from corndog.store.engine import Connection, Database
 
 
-class Made(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that was submitted, and the ids of its tasks by their names."""
+class SubmittedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to the submit of a job: the job as it is now, None if it is purged, and the ids of its tasks by name.
 
-    job: Job
+    `replayed` tells that an earlier request under the same key had submitted it already.
+    """
+
+    id: UUID
+    job: Job | None
     task_ids: Mapping[str, UUID]
+    replayed: bool = False
 
 
 class Graph(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,16 +57,20 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
 class Jobs:
     """Submits jobs, and reads and writes them as wholes."""
 
-    def __init__(self, database: Database, writes: Writes, new_id: NewId) -> None:
+    def __init__(self, database: Database, writes: Writes, new_id: NewId, keys: Keys) -> None:
         self._database = database
         self._writes = writes
         self._new_id = new_id
+        self._keys = keys
 
-    async def submit(self, new: NewJob) -> Made:
+    async def submit(self, new: NewJob, key: Key | None = None) -> SubmittedJob:
         """Make a job and all its tasks in one transaction: its roots are ready, the others wait for their parents.
+
+        Under a key it is made once.
 
         Raises:
             Invalid: its graph, or a task, breaks a rule; all that do are told.
+            Conflict: the key was used for another request.
 
         """
         members = in_order(new)
@@ -84,15 +95,22 @@ class Jobs:
             for member in members
             for name in member.depends_on
         ]
-        made: Job | None = None
+        task_ids = {member.name: ids[member.name] for member in new.members}
+        made = Made(job_id=job_id, answer=msgspec.msgpack.encode(task_ids))
+        submitted: SubmittedJob | None = None
         is_rerun = False
 
         async def work(connection: Connection) -> list[Task]:
-            nonlocal made, is_rerun
-            if is_rerun and (made := await store.get(connection, job_id)):
-                return await store.tasks(connection, job_id)
+            nonlocal submitted, is_rerun
+            earlier = await self._keys.once(connection, key, made) if key else None
+            if earlier is None and is_rerun and not key and await store.get(connection, job_id):
+                earlier = Earlier(made, replayed=False)
             is_rerun = True
-            made = await store.create(connection, job_id, new)
+            if earlier is not None:
+                submitted, tasks = await _find(connection, earlier)
+                return ready_among(tasks)
+            job = await store.create(connection, job_id, new)
+            submitted = SubmittedJob(id=job_id, job=job, task_ids=task_ids)
             written = await task_store.submit(connection, submissions)
             if edges:
                 await store.add_edges(connection, edges)
@@ -100,8 +118,8 @@ class Jobs:
 
         roots = {member.new.window for member in members if not member.depends_on}
         await self._writes.run(work, atomically=True, touching=roots)
-        assert made
-        return Made(job=made, task_ids={member.name: ids[member.name] for member in new.members})
+        assert submitted
+        return submitted
 
     async def get(self, job_id: UUID) -> Graph:
         """Read a job with all its tasks, which say its status.
@@ -174,6 +192,18 @@ class Jobs:
 
         revived = await self._writes.run(work, atomically=True, touching=touching)
         return Changed(job=(await self.get(job_id)).job, replayed=not revived)
+
+
+async def _find(connection: Connection, earlier: Earlier) -> tuple[SubmittedJob, Sequence[Task]]:
+    """Read what has become of a job that was made before."""
+    job_id = earlier.made.job_id
+    assert job_id
+    assert earlier.made.answer
+    task_ids = msgspec.msgpack.decode(earlier.made.answer, type=dict[str, UUID])
+    tasks = await store.tasks(connection, job_id)
+    job = await store.get(connection, job_id) if tasks else None
+    told = _told(job, tasks) if job else None
+    return SubmittedJob(id=job_id, job=told, task_ids=task_ids, replayed=earlier.replayed), tasks
 
 
 def _told(job: Job, tasks: Sequence[Task]) -> Job:

@@ -15,8 +15,8 @@ from uuid import UUID
 import msgspec
 
 from corndog.domain.task import Phase
+from corndog.store import keys, workers
 from corndog.store import retention as store
-from corndog.store import workers
 from corndog.store.engine import Connection, Database
 from corndog.store.retention import START, EndedJob
 
@@ -106,6 +106,15 @@ def of_workers(database: Database, kept: timedelta) -> list[Purge]:
         return await database.run(lambda connection: workers.purge(connection, kept, batch))
 
     return [Purge("workers", purge)] if kept else []
+
+
+def of_keys(database: Database, ttl: timedelta) -> Purge:
+    """Make the purge of idempotency keys: how long each is kept after what was made under it."""
+
+    async def purge(batch: int) -> int:
+        return await database.run(lambda connection: keys.purge(connection, ttl, batch))
+
+    return Purge("keys", purge)
 
 
 class EndedTasks:

@@ -8,10 +8,10 @@ import msgspec
 from corndog.domain import checks
 from corndog.domain.keys import Key, Made
 from corndog.domain.listing import Include
-from corndog.domain.task import NewTask, Phase, Task
+from corndog.domain.task import NewTask, Task
 from corndog.service.ids import NewId
 from corndog.service.keys import Keys
-from corndog.service.writes import Writes
+from corndog.service.writes import Writes, ready_among
 from corndog.store import tasks as store
 from corndog.store.engine import Connection
 from corndog.store.reading import get
@@ -82,7 +82,7 @@ class Submits:
                 return list(known.values())
             known = await _find(connection, earlier.made.task_ids)
             submitted = _submitted(earlier.made, known, replayed=earlier.replayed)
-            return _ready(known)
+            return ready_among(known.values())
 
         await self._writes.run(work, atomically=True, touching={new.window for new in news})
         return submitted
@@ -102,7 +102,7 @@ class Submits:
                 return []
             known = await _find(connection, earlier.made.task_ids)
             submitted = _submitted(earlier.made, known, replayed=True)
-            return _ready(known)
+            return ready_among(known.values())
 
         await self._writes.run(work)
         return submitted
@@ -111,11 +111,6 @@ class Submits:
         for new in news:
             checks.check_new(new)
         return [store.Submission(self._new_id(), new) for new in news]
-
-
-def _ready(known: Mapping[UUID, Task]) -> list[Task]:
-    """Choose what a repeat is to make known: the process that made it may have died before it told anybody."""
-    return [task for task in known.values() if task.phase is Phase.READY]
 
 
 def _submitted(made: Made, known: Mapping[UUID, Task], *, replayed: bool) -> Submitted:

@@ -5,7 +5,7 @@ told.
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import TypeAlias
 from uuid import UUID
@@ -116,7 +116,7 @@ class Writes:
     async def tell(self, written: Sequence[Task]) -> None:
         """Make known what has become of tasks."""
         self._statuses.note_written(written)
-        ready = [task for task in written if task.phase is Phase.READY]
+        ready = ready_among(written)
         numbers = Counter(task.window for task in ready)
         if self._hints:
             await self._offer(self._hints, ready, numbers)
@@ -144,3 +144,8 @@ class Writes:
         if delivered := [task.id for task in written if task.delivery]:
             with suppress(Away):
                 await hints.leases.drop(delivered)
+
+
+def ready_among(tasks: Iterable[Task]) -> list[Task]:
+    """Choose what a repeat is to make known: the process that made it may have died before it told anybody."""
+    return [task for task in tasks if task.phase is Phase.READY]

@@ -21,7 +21,7 @@ OPERATIONS: dict[str, tuple[str, str, Json]] = {
     for path, methods in DOCUMENT["paths"].items()
     for method, operation in methods.items()
 }
-KEYED = {"/v1/tasks", "/v1/tasks/raw", "/v1/tasks/batch"}
+KEYED = {"/v1/jobs", "/v1/tasks", "/v1/tasks/raw", "/v1/tasks/batch"}
 """The paths whose POST takes an idempotency key."""
 EVERY = pytest.mark.parametrize("operation", OPERATIONS)
 

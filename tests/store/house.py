@@ -59,7 +59,8 @@ class House:
         self.polls = Polls()
         self.statuses = Statuses(database)
         self.writes = Writes(database, self.polls, hints, self.statuses)
-        self.submits = Submits(self.writes, new_id, Keys(TTL))
+        keys = Keys(TTL)
+        self.submits = Submits(self.writes, new_id, keys)
         self.tasks = Tasks(self.writes, new_id)
         self.endings = Endings(self.writes, new_id)
         hand_out = HandOut(database, new_id, DEFAULT_TIMEOUT)
@@ -68,7 +69,7 @@ class House:
             self.refills = Refills(database, hints.windows)
             finds["by_hints"] = ByHints(hand_out, hints.windows, self.refills, finds["scan"])
         self.reading = Reading(database)
-        self.jobs = Jobs(database, self.writes, new_id)
+        self.jobs = Jobs(database, self.writes, new_id, keys)
         self.claims = {
             name: Claims(find, self.tasks, self.polls, self.reading, self.statuses) for name, find in finds.items()
         }

@@ -63,7 +63,7 @@ async def new_job(house: House, graph: Mapping[str, Sequence[str]]) -> Job:
         Member(name=name, new=NewTask(queue=name, payload=TEXT), depends_on=parents) for name, parents in graph.items()
     ]
     made = await house.jobs.submit(NewJob(members=new))
-    return Job(made.job.id, made.task_ids)
+    return Job(made.id, made.task_ids)
 
 
 async def follow(house: House, job: Job) -> None:

@@ -161,11 +161,12 @@ class Machine(RuleBasedStateMachine):
 
     def submit(self, new: NewJob) -> None:
         made = self.run(self.house.jobs.submit(new))
-        self.job_ids.append(made.job.id)
+        self.job_ids.append(made.id)
+        assert made.job
         assert (made.job.status, made.job.task_count) == (JobStatus.PENDING, len(new.members))
         for place, member in enumerate(in_order(new)):
             task_id = made.task_ids[member.name]
-            place_in_job = Membership(job_id=made.job.id, name=member.name, waiting_on=len(member.depends_on))
+            place_in_job = Membership(job_id=made.id, name=member.name, waiting_on=len(member.depends_on))
             now = self.stored(task_id).update_time
             self.tasks[task_id] = transitions.submit(member.new, task_id, now, place, place_in_job)
             for name in member.depends_on:

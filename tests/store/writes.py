@@ -10,7 +10,7 @@ from corndog.domain.jobs import Member, NewJob, OnParentFailure
 from corndog.domain.keys import Key
 from corndog.domain.listing import Entry
 from corndog.domain.task import Change, Failure, Match, NewTask, Phase, RetryPolicy, Task
-from corndog.service.jobs import Changed, Made
+from corndog.service.jobs import Changed, SubmittedJob
 from corndog.service.submits import Submitted
 from corndog.service.writes import Written
 from tests.store.house import HOUR, MICROSECOND, TEXT, House, held_match, unheld_match
@@ -57,7 +57,7 @@ async def _family(house: House, queue: str) -> list[Task]:
     """Make a job whose one root is held, and has a child, a grandchild, and a child that runs whatever happens."""
     made = await house.jobs.submit(_job(queue))
     await house.claim(queue, worker_id="w", override_timeout=MICROSECOND)
-    return list((await house.jobs.get(made.job.id)).tasks)
+    return list((await house.jobs.get(made.id)).tasks)
 
 
 async def _dead_family(house: House, queue: str) -> list[Task]:
@@ -150,7 +150,8 @@ def told(answer: Any) -> Any:  # noqa: ANN401 - whatever a use case answers
             return told(list(answer.tasks)), len(answer.ids), answer.answer, answer.replayed
         case Written():
             return told(answer.task), len(answer.next_task_ids)
-        case Made() | Changed():
+        case SubmittedJob() | Changed():
+            assert answer.job
             return answer.job.status, answer.job.task_count
         case Task():
             times = dict.fromkeys(("submit_time", "update_time", "claim_time", "due_time"))

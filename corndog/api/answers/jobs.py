@@ -14,7 +14,7 @@ from corndog.api.fields import JsonObject, Time
 from corndog.api.media import Media
 from corndog.domain import jobs as domain
 from corndog.domain.jobs import Edge, JobStatus, OnParentFailure
-from corndog.service.jobs import Changed, Graph, Made
+from corndog.service.jobs import Changed, Graph, SubmittedJob
 
 
 class Job(msgspec.Struct, kw_only=True):
@@ -34,10 +34,15 @@ class Job(msgspec.Struct, kw_only=True):
 
 
 class JobSubmitted(msgspec.Struct, kw_only=True):
-    """The job, and the ids of its tasks by their names."""
+    """The job as it is now, and the ids of its tasks by their names.
 
-    job: Job
+    `replayed` if an earlier request under the same key had submitted it already.
+    """
+
+    id: UUID
+    job: Annotated[Job | None, Meta(description="Null if it is purged by now.")]
     tasks: dict[str, UUID]
+    replayed: bool
 
 
 class OneJob(msgspec.Struct):
@@ -90,9 +95,14 @@ def view_job(media: Media, job: domain.Job) -> Job:
     )
 
 
-def view_made(media: Media, made: Made) -> JobSubmitted:
+def view_submitted_job(media: Media, submitted: SubmittedJob) -> JobSubmitted:
     """Answer the submit of a job."""
-    return JobSubmitted(job=view_job(media, made.job), tasks=dict(made.task_ids))
+    return JobSubmitted(
+        id=submitted.id,
+        job=None if submitted.job is None else view_job(media, submitted.job),
+        tasks=dict(submitted.task_ids),
+        replayed=submitted.replayed,
+    )
 
 
 def view_changed(media: Media, changed: Changed) -> OneJob:

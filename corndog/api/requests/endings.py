@@ -24,7 +24,7 @@ from corndog.api.requests.base import Body, at_most
 from corndog.api.requests.submits import Submit
 from corndog.api.requests.tasks import MatchFields
 from corndog.domain.errors import Invalid
-from corndog.domain.limits import Terms, check_name, duration, failure_text, instant
+from corndog.domain.limits import NO_NUL_PATTERN, Terms, check_name, duration, failure_text, instant
 from corndog.domain.listing import EARLIEST, LATEST, Filter
 from corndog.domain.task import (
     Content,
@@ -90,7 +90,10 @@ class Fail(MatchFields, kw_only=True):
     )
 
     delivery: Annotated[Delivery, Meta(description="The hold's number.")]
-    error: Annotated[str, Meta(description="What went wrong; beyond 64 KiB it is cut.")] = ""
+    error: Annotated[
+        str,
+        Meta(description="What went wrong; beyond 64 KiB it is cut.", extra_json_schema={"pattern": NO_NUL_PATTERN}),
+    ] = ""
     retryable: Annotated[bool, Meta(description="False: the task ends as failed, whatever is left of its budget.")] = (
         True
     )

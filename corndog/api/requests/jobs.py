@@ -1,7 +1,7 @@
 """Bodies about jobs."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -13,6 +13,7 @@ from corndog.api.fields import (
     AnyJson,
     Base64,
     Count,
+    IdempotencyKey,
     JsonObject,
     MediaType,
     Name,
@@ -24,7 +25,7 @@ from corndog.api.fields import (
 )
 from corndog.api.media import Media
 from corndog.api.requests.base import Body
-from corndog.api.requests.submits import Submit
+from corndog.api.requests.submits import Submit, in_one_form
 from corndog.domain.errors import Fault, Invalid, TooLarge
 from corndog.domain.jobs import JOB_TASKS_MAX, Member, NewJob, OnParentFailure, faults_of, invalid_job
 from corndog.domain.limits import BACKOFF_MULTIPLIER_MAX, Terms, check_name
@@ -88,9 +89,17 @@ class JobTask(JobDefaults, kw_only=True):
         return Submit(**fields)
 
 
-class SubmitJob(Body, kw_only=True):
-    """A new job: tasks that may wait for each other."""
+class AskedJob(NamedTuple):
+    """A job that is asked for, and the same as repeats of its request are compared."""
 
+    new: NewJob
+    compared: NewJob
+
+
+class SubmitJob(Body, kw_only=True):
+    """A new job: tasks that may wait for each other; with an `idempotency_key` the same request makes it once."""
+
+    idempotency_key: IdempotencyKey | None = None
     name: Annotated[Name | None, Meta(description="For people, and to filter by; need not be unique.")] = None
     metadata: JsonObject | Ungiven = UNGIVEN
     defaults: JobDefaults = msgspec.field(default_factory=JobDefaults)
@@ -102,27 +111,34 @@ class SubmitJob(Body, kw_only=True):
         ),
     ]
 
-    def to_job(self, media: Media, terms: Terms) -> NewJob:
+    def to_job(self, media: Media, terms: Terms) -> AskedJob:
         """Give the job that is asked for; all that is wrong with it is told at once."""
         check_name(self.name, "name")
         metadata = read_metadata(media, terms, self.metadata, "metadata")
         wrong: list[Fault] = []
-        members = [self._member(task, f"tasks[{place}].", media, terms, wrong) for place, task in enumerate(self.tasks)]
+        asked = [self._member(task, f"tasks[{place}].", media, terms, wrong) for place, task in enumerate(self.tasks)]
+        members = [new for new, _ in asked]
         if wrong:
             raise invalid_job(wrong + faults_of(members))
-        return NewJob(name=self.name, metadata=metadata, members=members)
+        new = NewJob(name=self.name, metadata=metadata, members=members)
+        same = NewJob(name=self.name, metadata=in_one_form(metadata), members=[compared for _, compared in asked])
+        return AskedJob(new, same)
 
-    def _member(self, task: JobTask, at: str, media: Media, terms: Terms, wrong: list[Fault]) -> Member:
-        new = NewTask()
+    def _member(self, task: JobTask, at: str, media: Media, terms: Terms, wrong: list[Fault]) -> tuple[Member, Member]:
+        """Give a task as it is asked for, and as repeats of its request are compared."""
+        new = compared = NewTask()
         try:
             check_name(task.name, f"{at}name")
             _check_names(task.depends_on, f"{at}depends_on")
-            new = task.to_submit(self.defaults).to_new(media, terms, at)
+            submit = task.to_submit(self.defaults)
+            new = submit.to_new(media, terms, at)
+            compared = submit.asked(new)
         except TooLarge:
             raise
         except Invalid as error:
             wrong.append(Fault(error.field or at, str(error)))
-        return Member(name=task.name, new=new, depends_on=task.depends_on, on_parent_failure=task.on_parent_failure)
+        member = Member(name=task.name, new=new, depends_on=task.depends_on, on_parent_failure=task.on_parent_failure)
+        return member, msgspec.structs.replace(member, new=compared)
 
 
 class EndJob(Body):

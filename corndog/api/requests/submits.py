@@ -128,10 +128,8 @@ class SubmitFields(Body):
 
     def asked(self, new: NewTask) -> NewTask:
         """Give the task as repeats of its request are compared, whatever their encoding and the server's defaults."""
-        metadata = new.metadata
-        if metadata is not None:
-            metadata = msgspec.json.encode(msgspec.json.decode(metadata), order="sorted").decode()
-        return msgspec.structs.replace(new, metadata=metadata, policy=self.to_policy(_LEFT_TO_THE_SERVER))
+        policy = self.to_policy(_LEFT_TO_THE_SERVER)
+        return msgspec.structs.replace(new, metadata=in_one_form(new.metadata), policy=policy)
 
 
 class Submit(SubmitFields):
@@ -170,3 +168,10 @@ class RawSubmit(SubmitFields):
     """A new task whose payload is the body."""
 
     idempotency_key: IdempotencyKey | None = None
+
+
+def in_one_form(metadata: str | None) -> str | None:
+    """Write metadata as all that say the same are written."""
+    if metadata is None:
+        return None
+    return msgspec.json.encode(msgspec.json.decode(metadata), order="sorted").decode()
