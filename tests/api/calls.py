@@ -160,7 +160,7 @@ def refused(response: httpx.Response, status: int, code: str, field: str | None 
     assert problem["title"]
     assert problem["detail"]
     assert problem.get("field") == field, problem
-    assert problem.keys() <= {"type", "title", "status", "code", "detail", "field", "task"}
+    assert problem.keys() <= {"type", "title", "status", "code", "detail", "field", "task", "errors"}
     assert ("task" in problem) == (status == 409 and code != "key_in_use")
     return problem
 
