@@ -3,7 +3,6 @@
 import asyncio
 from time import monotonic
 
-from corndog.domain.errors import Unavailable
 from corndog.domain.listing import Entry
 from corndog.domain.task import Claim
 from corndog.service.finding import Find
@@ -38,7 +37,7 @@ class Claims:
         if entries and with_dependencies and not caller.is_gone:
             try:
                 entries = await self._reading.with_dependencies(entries)
-            except Unavailable:
+            except Exception:
                 await asyncio.shield(self._tasks.give_back(tasks))
                 raise
         if entries and caller.is_gone:
