@@ -1,7 +1,7 @@
 """The calls of the API as tests make them, and what refusals must look like."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -55,6 +55,23 @@ class Api:
     async def try_cancel(self, task_id: str, **fields: Any) -> httpx.Response:  # noqa: ANN401
         return await self.post(f"/v1/tasks/{task_id}/cancel", **fields)
 
+    async def try_fail(self, task_id: str, **fields: Any) -> httpx.Response:  # noqa: ANN401
+        return await self.post(f"/v1/tasks/{task_id}/fail", **fields)
+
+    async def try_revive(self, task_id: str) -> httpx.Response:
+        return await self.post(f"/v1/tasks/{task_id}/revive")
+
+    async def try_submit_job(self, tasks: Sequence[Fields], **fields: Any) -> httpx.Response:  # noqa: ANN401
+        """Submit a job whose tasks are in the queue unless they say otherwise."""
+        defaults = {"queue": self.queue} | fields.pop("defaults", {})
+        return await self.post("/v1/jobs", tasks=tasks, defaults=defaults, **fields)
+
+    async def try_cancel_job(self, job_id: str) -> httpx.Response:
+        return await self.post(f"/v1/jobs/{job_id}/cancel")
+
+    async def try_revive_job(self, job_id: str) -> httpx.Response:
+        return await self.post(f"/v1/jobs/{job_id}/revive")
+
     async def submit(self, **fields: Any) -> Fields:  # noqa: ANN401
         return task_of(await self.try_submit(**fields), 201)
 
@@ -82,6 +99,42 @@ class Api:
 
     async def cancel(self, task_id: str, **fields: Any) -> Fields:  # noqa: ANN401
         return done(await self.try_cancel(task_id, **fields))
+
+    async def fail(self, task_id: str, **fields: Any) -> Fields:  # noqa: ANN401
+        return done(await self.try_fail(task_id, **fields))
+
+    async def revive(self, task_id: str) -> Fields:
+        return done(await self.try_revive(task_id))
+
+    async def submit_job(self, *tasks: Fields, **fields: Any) -> tuple[str, dict[str, str]]:  # noqa: ANN401
+        """Submit a job; give its id, and those of its tasks by name."""
+        answer = done(await self.try_submit_job(tasks, **fields), 201)
+        return answer["job"]["id"], answer["tasks"]
+
+    async def get_job(self, job_id: str) -> Fields:
+        return done(await self.client.get(f"/v1/jobs/{job_id}"))
+
+    async def job_status(self, job_id: str) -> str:
+        status: str = done(await self.client.get(f"/v1/jobs/{job_id}", params={"tasks": "false"}))["job"]["status"]
+        return status
+
+    async def job_tasks(self, job_id: str) -> dict[str, Fields]:
+        """Read the tasks of a job by their names."""
+        return {task["name"]: task for task in (await self.get_job(job_id))["tasks"]}
+
+    async def cancel_job(self, job_id: str) -> Fields:
+        return done(await self.try_cancel_job(job_id))
+
+    async def revive_job(self, job_id: str) -> Fields:
+        return done(await self.try_revive_job(job_id))
+
+    async def claim_names(self, **fields: Any) -> dict[str, Fields]:  # noqa: ANN401
+        """Claim up to 1,000 tasks of jobs, by their names."""
+        return {task["name"]: task for task in await self.claim(**{"count": 1000} | fields)}
+
+    async def runs(self, task_id: str) -> list[Fields]:
+        runs: list[Fields] = done(await self.client.get(f"/v1/tasks/{task_id}/runs"))["runs"]
+        return runs
 
     async def clean_up(self, at_time: str | None = FUTURE) -> int:
         """Time out what is due in the queue by then; for None, by now."""
@@ -154,6 +207,7 @@ def refused(response: httpx.Response, status: int, code: str, field: str | None 
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == PROBLEM
     problem: Fields = json.loads(response.content)
+    path = response.request.url.path
     assert problem["status"] == status
     assert problem["type"] == f"urn:corndog:problem:{code}"
     assert problem["code"] == code
@@ -161,13 +215,19 @@ def refused(response: httpx.Response, status: int, code: str, field: str | None 
     assert problem["detail"]
     assert problem.get("field") == field, problem
     assert problem.keys() <= {"type", "title", "status", "code", "detail", "field", "task", "errors"}
-    assert ("task" in problem) == (status == 409 and code != "key_in_use")
+    is_of_a_task = status == 409 and code != "key_in_use" and not path.startswith("/v1/jobs")
+    assert ("task" in problem) == is_of_a_task
     return problem
 
 
 def unknown_id() -> str:
     """Name a task that nobody has submitted."""
     return str(uuid4())
+
+
+def after(*parents: str, **fields: Any) -> Fields:  # noqa: ANN401
+    """Describe a task of a job that depends on others; `name` is among the fields."""
+    return {"depends_on": list(parents)} | fields
 
 
 def seconds_between(earlier: str, later: str) -> float:
