@@ -97,7 +97,7 @@ class Edge(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def in_order(job: NewJob) -> list[Member]:
-    """Give the tasks of a new job, parents before their children, else in the order given.
+    """Give the tasks of a new job, parents before their children.
 
     Raises:
         Invalid: the job breaks rules; all of them are told.

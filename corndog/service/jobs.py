@@ -73,17 +73,20 @@ class Jobs:
             Conflict: the key was used for another request.
 
         """
-        members = in_order(new)
+        in_id_order = in_order(new)
         job_id = self._new_id()
         # In order of their ids, by which transactions take them, parents come before their children.
-        ids = dict(zip((member.name for member in members), sorted(self._new_id() for _ in members), strict=True))
+        ids = dict(
+            zip((member.name for member in in_id_order), sorted(self._new_id() for _ in in_id_order), strict=True)
+        )
+        # In the order given they are claimed.
         submissions = [
             task_store.Submission(
                 ids[member.name],
                 member.new,
                 Membership(job_id=job_id, name=member.name, waiting_on=len(member.depends_on)),
             )
-            for member in members
+            for member in new.members
         ]
         edges = [
             Edge(
@@ -92,7 +95,7 @@ class Jobs:
                 done=False,
                 run_on_failure=member.on_parent_failure is OnParentFailure.RUN,
             )
-            for member in members
+            for member in in_id_order
             for name in member.depends_on
         ]
         task_ids = {member.name: ids[member.name] for member in new.members}
@@ -116,7 +119,7 @@ class Jobs:
                 await store.add_edges(connection, edges)
             return list(written.values())
 
-        roots = {member.new.window for member in members if not member.depends_on}
+        roots = {member.new.window for member in new.members if not member.depends_on}
         await self._writes.run(work, atomically=True, touching=roots)
         assert submitted
         return submitted
@@ -165,7 +168,8 @@ class Jobs:
             if tasks and status in FINAL and status is not JobStatus.CANCELED:
                 raise Conflict(Code.ENDED, f"the job has already ended: it is {status}")
             canceled = await store.cancel(connection, job_id)
-            await store.touch(connection, job_id)
+            if canceled:
+                await store.touch(connection, job_id)
             await store.follow(connection, [job_id])
             return canceled
 
