@@ -12,6 +12,9 @@ from corndog.store.reading import now
 BATCH = 500
 """How many tasks one transaction moves: enough to be fast, few enough to hold nobody up."""
 
+BURIED = 10
+"""How many lost tasks one transaction ends: for each of them it looks at all that waits for it, up to a whole job."""
+
 
 class Clocks:
     """Ends clocks and parkings."""
@@ -37,12 +40,12 @@ class Clocks:
         """End the tasks that were lost too often, with what that does to the tasks that wait for them."""
         touching: set[Window] = set()
         total = 0
-        number = BATCH
-        while number == BATCH:
+        number = BURIED
+        while number == BURIED:
 
             async def bury(connection: Connection) -> list[Task]:
                 nonlocal number
-                dead = await store.sweep_dead(connection, at_time=by, began=began, queue=queue, batch=BATCH)
+                dead = await store.sweep_dead(connection, at_time=by, began=began, queue=queue, batch=BURIED)
                 number = len(dead)
                 return dead + await settle(connection, dead, touching)
 
