@@ -40,8 +40,8 @@ def revival(tasks: Mapping[UUID, Task], edges: Sequence[Edge], wanted: Iterable[
         child, parent = tasks[edge.child_id], tasks[edge.parent_id]
         if child.id not in revived and not child.is_blocked:
             continue
-        # Only a task that runs all the same can be revived under one that has ended otherwise than completed. One whose
-        # parent was revived alone, after it had begun, waits for it now.
+        # Only a task that runs all the same can be revived under one that has ended otherwise than completed. One
+        # that lives again is waited for, whatever came of it before.
         done = parent.id not in revived and parent.phase in ARCHIVED
         if child.id in revived:
             waiting_on[child.id] += not done

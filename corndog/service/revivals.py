@@ -103,6 +103,8 @@ async def revive_in_job(
 ) -> list[Task]:
     """Revive these tasks of a locked job, as far as they may be, and what comes with them; answer all written tasks."""
     plan = revival(tasks, await job_store.edges(connection, job_id), wanted)
+    if not plan.waiting_on:
+        return []
     written = list((await store.revive(connection, plan.waiting_on, token, of_jobs=True)).values())
     if plan.edges:
         await job_store.change_edges(connection, plan.edges)
