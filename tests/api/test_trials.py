@@ -60,7 +60,7 @@ async def test_completes_race_cleanups_at_the_deadline(api: Api) -> None:
 
 
 async def test_a_stale_holder_changes_nothing(api: Api) -> None:
-    """S3, but for the calls that later issues bring."""
+    """S3."""
     stale = await api.submit_held(payload={"kept": True}, work_timeout=60)
     await api.clean_up()
     [held] = await api.claim(worker_id="b")
@@ -73,8 +73,14 @@ async def test_a_stale_holder_changes_nothing(api: Api) -> None:
         await api.try_release(stale["id"], delivery=1, delay=5),
         await api.try_complete(stale["id"], delivery=1, result={"wrong": 1}, next_task={"queue": api.queue}),
         await api.try_cancel(stale["id"], delivery=1),
+        await api.try_fail(stale["id"], delivery=1, error="wrong"),
+        await api.try_fail(stale["id"], delivery=1, error="wrong", retryable=False),
     ):
         await api.refuses_to_change(held, refusal, 409, "stale_delivery")
+    [beat] = done(await api.post("/v1/tasks/heartbeat", deliveries=[{"id": stale["id"], "delivery": 1}]))["deliveries"]
+    assert beat["status"] == "lost"
+    after = await api.get(held["id"])
+    assert after == {name: held[name] for name in after}
 
     assert (await api.complete(held["id"], delivery=2, result="right"))["replayed"] is False
     assert (await api.get(held["id"], include="result"))["result"] == "right"
