@@ -10,7 +10,7 @@ from corndog.domain.jobs import FINAL, Edge, Job, JobFilter, JobStatus, NewJob, 
 from corndog.domain.keys import Key, Made
 from corndog.domain.listing import Place
 from corndog.domain.revival import is_ended_by_job
-from corndog.domain.task import Membership, Task, Window
+from corndog.domain.task import CanceledBy, Membership, Task, Window
 from corndog.service.ids import NewId
 from corndog.service.keys import Earlier, Keys
 from corndog.service.revivals import locked_tasks, revive_in_job
@@ -165,7 +165,10 @@ class Jobs:
         async def work(connection: Connection) -> list[Task]:
             tasks = await locked_tasks(connection, job_id)
             status = status_of(tasks.values())
-            if tasks and status in FINAL and status is not JobStatus.CANCELED:
+            was_canceled = status is JobStatus.CANCELED or any(
+                task.canceled_by is CanceledBy.JOB for task in tasks.values()
+            )
+            if tasks and status in FINAL and not was_canceled:
                 raise Conflict(Code.ENDED, f"the job has already ended: it is {status}")
             canceled = await store.cancel(connection, job_id)
             if canceled:

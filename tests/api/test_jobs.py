@@ -302,6 +302,17 @@ async def test_canceling_a_job_ends_all_its_live_tasks(api: Api) -> None:
     assert (again["job"], again["replayed"]) == (canceled["job"], True)
 
 
+async def test_a_repeated_cancel_is_one_although_a_task_had_failed(api: Api) -> None:
+    """The job is called failed then, and yet it's the cancel that has ended it."""
+    job_id, ids = await api.submit_job(task("a"), task("b"))
+    await api.claim(count=1)
+    await api.fail(ids["a"], delivery=1, retryable=False)
+    first = await api.cancel_job(job_id)
+    assert (first["job"]["status"], first["replayed"]) == ("failed", False)
+
+    assert await api.cancel_job(job_id) == first | {"replayed": True}
+
+
 async def test_an_ended_job_is_not_canceled(api: Api) -> None:
     job_id, ids = await api.submit_job(task("a"))
     await api.complete(ids["a"], current_state="submitted")
