@@ -92,4 +92,4 @@ class Statuses:
         return await self._database.run(lambda connection: store.unfinished(connection, status, after, _BATCH))
 
     async def _follow(self, job_ids: Sequence[UUID]) -> None:
-        await self._database.run(lambda connection: store.follow(connection, job_ids))
+        self._note(await self._database.run(lambda connection: store.follow(connection, job_ids)))

@@ -112,9 +112,9 @@ async def wait_for_more(connection: Connection, more: Mapping[UUID, int]) -> lis
     return [rows.task(row) for row in written]
 
 
-async def follow(connection: Connection, job_ids: Iterable[UUID]) -> None:
-    """Bring the stored status of jobs to what their tasks say."""
-    await connection.fetch(load("follow_jobs"), list(job_ids))
+async def follow(connection: Connection, job_ids: Iterable[UUID]) -> list[UUID]:
+    """Bring the stored status of jobs to what their tasks say; answers those that others changed meanwhile."""
+    return [job_id for [job_id] in await connection.fetch(load("follow_jobs"), list(job_ids))]
 
 
 async def touch(connection: Connection, job_id: UUID) -> None:

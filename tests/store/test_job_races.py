@@ -23,6 +23,7 @@ from tests.deadlocks import FUTURE
 from tests.faults import FaultyDatabase, plain_url
 from tests.job_rules import broken_rules
 from tests.store.house import TEXT, House
+from tests.store.test_races import until_one_waits
 
 LONG = "CORNDOG_TEST_LONG"
 """Where it is set, all points are tried at which the first write may be, not only each ninth."""
@@ -191,3 +192,41 @@ async def test_one_of_two_writes_comes_after_the_other(
                 assert await broken_rules(observer) == {}
             point += stride
     await observer.close()
+
+
+async def test_a_status_that_others_change_meanwhile_is_looked_at_again(house: House, empty_database_url: str) -> None:
+    """Two servers follow a job: the one that saw the end comes second to one that didn't, and must not forget it."""
+    made = await house.jobs.submit(NewJob(members=[Member(name="a", new=NewTask(queue="q"))]))
+    await house.endings.complete(made.task_ids["a"], Match(current_state="submitted"), None, [])
+    other = await asyncpg.connect(plain_url(empty_database_url))
+    async with other.transaction():
+        await other.execute("UPDATE jobs SET status = 'running', update_time = statement_timestamp()")
+        following = asyncio.create_task(house.statuses.follow())
+        await until_one_waits(empty_database_url)
+    await following
+    await other.close()
+
+    await house.statuses.follow()
+
+    [job] = await house.rows("SELECT status, end_time FROM jobs")
+    assert job["status"] == "completed"
+    assert job["end_time"] is not None
+
+
+async def test_no_end_is_stored_of_a_job_that_was_revived_meanwhile(house: House, empty_database_url: str) -> None:
+    """It would stay: only unfinished jobs are healed."""
+    made = await house.jobs.submit(NewJob(members=[Member(name="a", new=NewTask(queue="q"))]))
+    await house.endings.cancel(made.task_ids["a"], Match())
+    halting = Halting(empty_database_url, point=8, isolation=house.database.isolation)
+    reviving = asyncio.create_task(House(halting).revivals.revive(made.task_ids["a"]))
+    await halting.has_halted.wait()
+    following = asyncio.create_task(house.statuses.follow())
+    await asyncio.wait(
+        [following, asyncio.create_task(until_one_waits(empty_database_url))], return_when="FIRST_COMPLETED"
+    )
+    halting.may_go.set()
+    await asyncio.gather(reviving, following)
+    await halting.close()
+
+    [job] = await house.rows("SELECT status, end_time FROM jobs")
+    assert (job["status"], job["end_time"]) == ("pending", None)
