@@ -51,7 +51,8 @@ class Halting(FaultyDatabase):
         self.may_commit = asyncio.Event()
 
     async def around(self, connection: Connection, query: str, run: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401
-        if not query.lstrip().startswith("WITH") or self.is_done.is_set():
+        # A sweep's burials are a transaction already, and find nothing here.
+        if not query.lstrip().startswith("WITH") or self.is_done.is_set() or connection.is_in_transaction():
             return await run()
         async with connection.transaction():
             if answer := await run():
