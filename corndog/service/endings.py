@@ -116,17 +116,8 @@ class Endings:
     async def _complete_group(self, completions: Sequence[_Completion]) -> dict[UUID, Task]:
         """Complete tasks, and open what waits for them, in one transaction."""
         touching = {submission.new.window for completion in completions for submission in completion.next_tasks}
-        runs = 0
-
-        async def work(connection: Connection) -> list[Task]:
-            nonlocal runs
-            runs += 1
-            return await _complete(connection, completions, touching, with_dependents=True)
-
+        work = partial(_complete, completions=completions, touching=touching, with_dependents=True)
         written = await self._writes.run(work, atomically=True, touching=touching)
-        if runs > 1:
-            # What a lost run has opened is not opened again, and nobody was told of it.
-            await self._writes.doubt(touching)
         return {task.id: task for task in written if task.phase is Phase.COMPLETED}
 
     async def fail(self, task_id: UUID, match: Match, failure: Failure) -> Written:

@@ -19,7 +19,7 @@ from msgspec import structs
 
 from corndog.domain import transitions
 from corndog.domain.errors import Code, Conflict
-from corndog.domain.jobs import Edge, JobStatus, Member, NewJob, OnParentFailure, in_order, status_of
+from corndog.domain.jobs import Edge, JobStatus, Member, NewJob, OnParentFailure, status_of
 from corndog.domain.listing import Filter, Include, Place
 from corndog.domain.revival import is_ended_by_job, revival
 from corndog.domain.task import (
@@ -164,7 +164,7 @@ class Machine(RuleBasedStateMachine):
         self.job_ids.append(made.id)
         assert made.job
         assert (made.job.status, made.job.task_count) == (JobStatus.PENDING, len(new.members))
-        for place, member in enumerate(in_order(new)):
+        for place, member in enumerate(new.members):
             task_id = made.task_ids[member.name]
             place_in_job = Membership(job_id=made.id, name=member.name, waiting_on=len(member.depends_on))
             now = self.stored(task_id).update_time
