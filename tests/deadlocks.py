@@ -115,7 +115,7 @@ class Storm:
 
     async def _submit(self) -> None:
         made = await self._houses[0].jobs.submit(random_job(self._chance))
-        self._jobs.append((made.job.id, list(made.task_ids.values())))
+        self._jobs.append((made.id, list(made.task_ids.values())))
 
     async def _replace(self, house: House) -> None:
         """Put a new job in the place of one that is completed, or nearly."""

@@ -19,7 +19,7 @@ from corndog.hints.windows import Windows
 from corndog.observability import metrics
 from corndog.service.ids import NewId
 from corndog.service.refills import Refills
-from corndog.store import tasks as store
+from corndog.store import claims as store
 from corndog.store.engine import Connection, Database
 
 Find: TypeAlias = Callable[[Claim], Awaitable[list[Entry]]]

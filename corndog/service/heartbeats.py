@@ -11,7 +11,7 @@ from corndog.domain.transitions import standing
 from corndog.hints.leases import LIFE_MAX, Lease, Leases
 from corndog.hints.link import Away
 from corndog.observability import metrics
-from corndog.store import tasks as store
+from corndog.store import claims as store
 from corndog.store.engine import Database
 from corndog.store.reading import get
 

@@ -10,7 +10,7 @@ from corndog.domain.task import Candidate, Order, Window
 from corndog.hints.link import Away
 from corndog.hints.windows import REFILL_LIFE, Begun, Windows
 from corndog.observability import metrics
-from corndog.store import tasks as store
+from corndog.store import claims as store
 from corndog.store.engine import Database
 
 HEAD = 500

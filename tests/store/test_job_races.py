@@ -78,7 +78,7 @@ async def prepare(house: House, queue: str) -> tuple[UUID, Ids]:
     await house.claim(queue, count=3)
     await house.endings.fail(ids["x"], HELD, LAST)
     await house.endings.cancel(ids["e"], Match())
-    return made.job.id, ids
+    return made.id, ids
 
 
 async def attempt(act: Act, house: House, job_id: UUID, ids: Ids, queue: str) -> object:

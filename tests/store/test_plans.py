@@ -13,6 +13,7 @@ from corndog.domain.keys import Key, Made, Remains, Renewal
 from corndog.domain.listing import Filter, Include, Place
 from corndog.domain.task import Candidate, Change, Claim, Failure, Hold, Match, NewTask, Outcome, Phase
 from corndog.domain.workers import WorkerFilter
+from corndog.store import claims as claim_store
 from corndog.store import keys as key_store
 from corndog.store import reading, retention, workers
 from corndog.store import tasks as store
@@ -77,7 +78,7 @@ def end(c: Connection, kind: str) -> Any:  # noqa: ANN401
 
 
 def claim_by_key(c: Connection) -> Any:  # noqa: ANN401
-    return store.claim_by_key(c, ONE, candidates(), DEFAULT_TIMEOUT, uuid4())
+    return claim_store.claim_by_key(c, ONE, candidates(), DEFAULT_TIMEOUT, uuid4())
 
 
 def candidates() -> list[Candidate]:
@@ -92,19 +93,19 @@ def get(c: Connection) -> Any:  # noqa: ANN401
 HOT: dict[str, tuple[Call, set[str]]] = {
     "submit": (lambda c: store.submit(c, [store.Submission(uuid4(), NewTask(payload=TEXT))] * 1), set()),
     "claim_scan": (
-        lambda c: store.claim_scan(c, ONE, 10, DEFAULT_TIMEOUT, uuid4()),
+        lambda c: claim_store.claim_scan(c, ONE, 10, DEFAULT_TIMEOUT, uuid4()),
         {"tasks_ready", "tasks_pkey", "payloads_pkey"},
     ),
     "claim_merge": (
-        lambda c: store.claim_scan(c, SEVERAL, 10, DEFAULT_TIMEOUT, uuid4()),
+        lambda c: claim_store.claim_scan(c, SEVERAL, 10, DEFAULT_TIMEOUT, uuid4()),
         {"tasks_ready", "tasks_pkey", "payloads_pkey"},
     ),
-    "ready_heads": (lambda c: store.ready_heads(c, dict.fromkeys(SEVERAL.windows), 74, 74), {"tasks_ready"}),
-    "ready_windows": (lambda c: store.ready_windows(c, None, 40), {"tasks_ready"}),
-    "still_ready": (lambda c: store.still_ready(c, candidates()), {"tasks_pkey"}),
-    "heartbeat": (lambda c: store.heartbeat(c, [Hold(known("held"), 1), Hold(uuid4(), 1)]), {"tasks_pkey"}),
+    "ready_heads": (lambda c: claim_store.ready_heads(c, dict.fromkeys(SEVERAL.windows), 74, 74), {"tasks_ready"}),
+    "ready_windows": (lambda c: claim_store.ready_windows(c, None, 40), {"tasks_ready"}),
+    "still_ready": (lambda c: claim_store.still_ready(c, candidates()), {"tasks_pkey"}),
+    "heartbeat": (lambda c: claim_store.heartbeat(c, [Hold(known("held"), 1), Hold(uuid4(), 1)]), {"tasks_pkey"}),
     "claim_by_key": (claim_by_key, {"tasks_pkey", "payloads_pkey"}),
-    "claimed_by": (lambda c: store.claimed_by(c, "w", uuid4()), {"tasks_held", "payloads_pkey"}),
+    "claimed_by": (lambda c: claim_store.claimed_by(c, "w", uuid4()), {"tasks_held", "payloads_pkey"}),
     "end a hold": (lambda c: end(c, "held"), {"tasks_pkey", "task_dependencies_of_parents"}),
     "end an unheld one": (lambda c: end(c, "ready"), {"tasks_pkey", "task_dependencies_of_parents"}),
     "move": (lambda c: store.update(c, [update(known("held"), Change(new_state="n", payload=TEXT))]), {"tasks_pkey"}),

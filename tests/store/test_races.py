@@ -11,6 +11,7 @@ from tenacity import AsyncRetrying, retry_if_result, stop_after_delay, wait_fixe
 
 from corndog.domain.errors import CorndogError
 from corndog.domain.task import Change, Match, RetryPolicy, Task
+from corndog.store import claims as claim_store
 from corndog.store import tasks as store
 from corndog.store.engine import Connection, Database
 from tests.faults import FaultyDatabase, plain_url
@@ -135,7 +136,7 @@ async def test_a_claim_waits_for_nobody(house: House, empty_database_url: str, q
     assert entry.task.id == first.id
 
 
-@pytest.mark.parametrize("spare", [1, store.SPARE_HEADS])
+@pytest.mark.parametrize("spare", [1, claim_store.SPARE_HEADS])
 async def test_a_claim_by_heads_goes_on_to_the_next(
     house: House, empty_database_url: str, spare: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

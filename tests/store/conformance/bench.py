@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 
 from corndog.domain.listing import Entry, Include
 from corndog.domain.task import Claim, Match, NewTask, Outcome, Phase, Task
+from corndog.store import claims as claim_store
 from corndog.store import reading
 from corndog.store import tasks as store
 from corndog.store.engine import Connection
@@ -54,7 +55,7 @@ class Bench(House):
             override_timeout=clock,
         )
         candidates = [(await self.task(task_id)).candidate for task_id in ids]
-        return await self.do(lambda c: store.claim_by_key(c, claim, candidates, DEFAULT_TIMEOUT, token))
+        return await self.do(lambda c: claim_store.claim_by_key(c, claim, candidates, DEFAULT_TIMEOUT, token))
 
     async def task(self, task_id: UUID) -> Task:
         return (await self.entry(task_id)).task

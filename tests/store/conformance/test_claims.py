@@ -8,6 +8,7 @@ import pytest
 from corndog.domain import transitions
 from corndog.domain.listing import Entry
 from corndog.domain.task import Candidate, Change, Claim, Match, NewTask, Task
+from corndog.store import claims as claim_store
 from corndog.store import tasks as store
 from corndog.store.tasks import Ending, Update
 from tests.store.conformance.bench import Bench
@@ -26,17 +27,18 @@ OVERRIDES = Claim(
 async def scan(bench: Bench, claim: Claim, count: int, token: UUID | None = None) -> list[Entry]:
     if bench.database.is_cockroach:
         pytest.skip("CockroachDB is not claimed from by scan")
-    return await bench.do(lambda c: store.claim_scan(c, claim, count, DEFAULT_TIMEOUT, token or uuid4()))
+    return await bench.do(lambda c: claim_store.claim_scan(c, claim, count, DEFAULT_TIMEOUT, token or uuid4()))
 
 
 async def heads(bench: Bench, claim: Claim, count: int) -> list[UUID]:
     return [
-        head.id for head in await bench.do(lambda c: store.ready_heads(c, dict.fromkeys(claim.windows), count, count))
+        head.id
+        for head in await bench.do(lambda c: claim_store.ready_heads(c, dict.fromkeys(claim.windows), count, count))
     ]
 
 
 async def by_key(bench: Bench, claim: Claim, *candidates: Candidate) -> list[Entry]:
-    return await bench.do(lambda c: store.claim_by_key(c, claim, candidates, DEFAULT_TIMEOUT, uuid4()))
+    return await bench.do(lambda c: claim_store.claim_by_key(c, claim, candidates, DEFAULT_TIMEOUT, uuid4()))
 
 
 async def mixed(bench: Bench) -> list[Task]:
@@ -103,7 +105,7 @@ async def test_heads_are_only_looked_at(bench: Bench) -> None:
 async def test_heads_that_have_changed_meanwhile_are_passed_over(bench: Bench, change: str) -> None:
     task, other = await bench.put(*[NewTask(queue="q")] * 2)
     claim = Claim(queues=("q",))
-    candidates = await bench.do(lambda c: store.ready_heads(c, dict.fromkeys(claim.windows), 2, 2))
+    candidates = await bench.do(lambda c: claim_store.ready_heads(c, dict.fromkeys(claim.windows), 2, 2))
     match change:
         case "taken":
             await bench.take(task.id, token=uuid4())
@@ -161,9 +163,9 @@ async def test_a_lost_claim_is_found_by_its_token(bench: Bench) -> None:
     token = uuid4()
     entries = await bench.take(tasks[0].id, tasks[1].id, token=token)
     await bench.take(tasks[2].id, token=uuid4())
-    assert await bench.do(lambda c: store.claimed_by(c, "w", token)) == entries
-    assert await bench.do(lambda c: store.claimed_by(c, "other", token)) == []
-    assert await bench.do(lambda c: store.claimed_by(c, "w", uuid4())) == []
+    assert await bench.do(lambda c: claim_store.claimed_by(c, "w", token)) == entries
+    assert await bench.do(lambda c: claim_store.claimed_by(c, "other", token)) == []
+    assert await bench.do(lambda c: claim_store.claimed_by(c, "w", uuid4())) == []
 
 
 async def test_a_lost_claim_that_has_ended_is_not_found(bench: Bench) -> None:
@@ -172,4 +174,4 @@ async def test_a_lost_claim_that_has_ended_is_not_found(bench: Bench) -> None:
     first, _ = await bench.take(*[task.id for task in tasks], token=token)
     await bench.end(Ending(id=first.task.id, match=Match(delivery=1)))
     await bench.clocks.clean_up((await bench.task(tasks[1].id)).due_time)
-    assert await bench.do(lambda c: store.claimed_by(c, "w", token)) == []
+    assert await bench.do(lambda c: claim_store.claimed_by(c, "w", token)) == []

@@ -5,7 +5,7 @@ from uuid import uuid4
 import pytest
 
 from corndog.domain.task import Candidate, Claim, Hold, NewTask, Window
-from corndog.store import tasks as store
+from corndog.store import claims as claim_store
 from tests.store.conformance.bench import Bench
 from tests.store.house import HOUR
 
@@ -19,7 +19,7 @@ async def test_windows_are_listed_page_by_page(bench: Bench) -> None:
     await bench.put_held(queue="held")
 
     async def page(after: Window | None) -> list[Window]:
-        return await bench.do(lambda c: store.ready_windows(c, after, 3))
+        return await bench.do(lambda c: claim_store.ready_windows(c, after, 3))
 
     listed = await page(None)
     while following := await page(listed[-1]):
@@ -37,7 +37,7 @@ async def test_heads_go_on_after_a_place(bench: Bench, number: int) -> None:
     [window], [elsewhere] = Claim(queues=("q",)).windows, Claim(queues=("p",)).windows
     after = tasks[number - 1].order if number else None
 
-    heads = await bench.do(lambda c: store.ready_heads(c, {window: after, elsewhere: None}, 2, 100))
+    heads = await bench.do(lambda c: claim_store.ready_heads(c, {window: after, elsewhere: None}, 2, 100))
 
     expected = sorted([*tasks[number : number + 2], other], key=lambda task: task.order)
     assert heads == [task.candidate for task in expected]
@@ -54,15 +54,15 @@ async def test_what_can_still_be_had_is_what_has_not_changed(bench: Bench) -> No
         Candidate(window, (0, ready.submit_time, uuid4())),
     ]
 
-    assert await bench.do(lambda c: store.still_ready(c, [*wrong, ready.candidate])) == {ready.id}
-    assert await bench.do(lambda c: store.still_ready(c, wrong)) == set()
+    assert await bench.do(lambda c: claim_store.still_ready(c, [*wrong, ready.candidate])) == {ready.id}
+    assert await bench.do(lambda c: claim_store.still_ready(c, wrong)) == set()
 
 
 async def test_a_heartbeat_moves_the_deadline_and_nothing_else(bench: Bench) -> None:
     held, free = await bench.put_held(queue="q", work_timeout=HOUR), await bench.put_one(queue="q")
     holds = [Hold(held.id, 1), Hold(held.id, 2), Hold(free.id, 1), Hold(uuid4(), 1)]
 
-    [extended] = await bench.do(lambda c: store.heartbeat(c, holds))
+    [extended] = await bench.do(lambda c: claim_store.heartbeat(c, holds))
 
     assert (extended.hold, extended.timeout) == (holds[0], HOUR)
     assert held.due_time
