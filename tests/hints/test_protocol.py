@@ -233,7 +233,7 @@ TROUBLE = {
 }
 """What is noticed only if something goes wrong besides."""
 
-SEARCH = settings(max_examples=1000, phases=[Effort.generate], report_multiple_bugs=False)
+SEARCH = settings(max_examples=5000, phases=[Effort.generate], report_multiple_bugs=False)
 
 
 def kind_for(flaw: str) -> type[Machine]:

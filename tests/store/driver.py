@@ -40,7 +40,7 @@ class Driver(RuleBasedStateMachine):
             read = self.run(self.house.reading.get(task_id, Include(payload=True, result=True)))
             assert read == self.model.entry(task_id)
         assert [len(stored[table]) for table in TABLES] == [
-            *map(len, entries), len(self.model.payloads), len(self.model.results), len(self.model.runs), 0, 0
+            *map(len, entries), len(self.model.payloads), len(self.model.results), len(self.model.runs), 0, 0, 0
         ]  # fmt: skip
         for row in stored["task_runs"]:
             run = self.model.runs[row["task_id"], row["delivery"]]

@@ -290,7 +290,8 @@ class Machine(RuleBasedStateMachine):
         job_id = data.draw(st.sampled_from(self.job_ids))
         tasks = self.of(job_id)
         live = [task.id for task in tasks.values() if task.phase not in ARCHIVED]
-        is_over = not live and status_of(tasks.values()) is not JobStatus.CANCELED
+        was_canceled = any(task.canceled_by is CanceledBy.JOB for task in tasks.values())
+        is_over = not live and not was_canceled and status_of(tasks.values()) is not JobStatus.CANCELED
         answer = self.answer(self.house.jobs.cancel(job_id))
         assert isinstance(answer, Conflict) == is_over
         step = partial(ended, phase=Phase.CANCELED, canceled_by=CanceledBy.JOB)

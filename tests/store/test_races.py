@@ -12,7 +12,6 @@ from tenacity import AsyncRetrying, retry_if_result, stop_after_delay, wait_fixe
 from corndog.domain.errors import CorndogError
 from corndog.domain.task import Change, Match, RetryPolicy, Task
 from corndog.store import claims as claim_store
-from corndog.store import tasks as store
 from corndog.store.engine import Connection, Database
 from tests.faults import FaultyDatabase, plain_url
 from tests.store.house import HOUR, MICROSECOND, TEXT, House, held_match, ids, unheld_match
@@ -140,7 +139,7 @@ async def test_a_claim_waits_for_nobody(house: House, empty_database_url: str, q
 async def test_a_claim_by_heads_goes_on_to_the_next(
     house: House, empty_database_url: str, spare: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "SPARE_HEADS", spare)
+    monkeypatch.setattr(claim_store, "SPARE_HEADS", spare)
     *first, last = await house.submit(8, queue="q")
     halting = Halting(empty_database_url, isolation=house.database.isolation)
     leading = asyncio.create_task(House(halting).claim("q", count=7))

@@ -5,7 +5,7 @@ from uuid import uuid4
 import pytest
 
 from corndog.domain import transitions
-from corndog.domain.task import Content, Match, NewTask, Outcome, Phase
+from corndog.domain.task import CanceledBy, Content, Match, NewTask, Outcome, Phase
 from corndog.store.tasks import Ending
 from tests.store.conformance.bench import Bench, in_different_ways
 from tests.store.house import HOUR, TEXT, held_match, unheld_match
@@ -81,7 +81,7 @@ async def test_a_blocked_task_takes_cancel_only(bench: Bench) -> None:
     for match in (Match(), unheld_match(task), Match(delivery=1)):
         assert await bench.end(Ending(id=task.id, match=match)) == {}
     [ended] = (await bench.cancel(Ending(id=task.id, match=unheld_match(task)))).values()
-    assert ended == transitions.end(task, Phase.CANCELED, ended.update_time)
+    assert ended == transitions.end(task, Phase.CANCELED, ended.update_time, CanceledBy.REQUEST)
     assert ended.waiting_on == 1
 
 
@@ -89,7 +89,7 @@ async def test_a_blocked_task_takes_cancel_only(bench: Bench) -> None:
 async def test_a_cancel_needs_to_know_nothing(bench: Bench, put: str) -> None:
     task = await getattr(bench, put)(payload=TEXT)
     [ended] = (await bench.cancel(Ending(id=task.id, match=Match()))).values()
-    assert ended == transitions.end(task, Phase.CANCELED, ended.update_time)
+    assert ended == transitions.end(task, Phase.CANCELED, ended.update_time, CanceledBy.REQUEST)
     assert (await bench.everything())["archived_tasks"][0]["outcome"] == Outcome.CANCELED
 
 
