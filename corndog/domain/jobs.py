@@ -24,6 +24,9 @@ JOB_TASKS_MAX = 10_000
 JOB_DEPENDENCIES_MAX = 100_000
 """Most dependencies between the tasks of a job."""
 
+_PATH_MAX = 20
+"""How many tasks of a cycle are named."""
+
 _FAULTS_MAX = 100
 """How many faults of a job are told at once."""
 
@@ -116,8 +119,10 @@ def faults_of(members: Sequence[Member]) -> list[Fault]:
     try:
         _sorter(members).prepare()
     except CycleError as error:
-        path = " → ".join(f"{name!r}" for name in reversed(error.args[1]))
-        faults.append(Fault("tasks", f"the dependencies form a cycle, each depending on the next: {path}"))
+        path = [repr(name) for name in reversed(error.args[1])]
+        if len(path) > _PATH_MAX:
+            path[_PATH_MAX // 2 : -_PATH_MAX // 2] = [f"({len(path) - _PATH_MAX} more)"]
+        faults.append(Fault("tasks", f"the dependencies form a cycle, each depending on the next: {' → '.join(path)}"))
     return faults
 
 

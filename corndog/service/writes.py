@@ -21,6 +21,7 @@ from corndog.service.statuses import Statuses
 from corndog.store import tasks as store
 from corndog.store.engine import Connection, Database
 from corndog.store.rows import Found
+from corndog.store.sqlstates import Meaning, meaning
 
 Work: TypeAlias = Callable[[Connection], Awaitable[Sequence[Task]]]
 """Work that answers every task it has written."""
@@ -75,12 +76,16 @@ class Writes:
         those that turn up. If the outcome of the commit stays unknown, they are forgotten.
         """
         run = self._database.transaction if atomically else self._database.run
-        runs = 0
+        runs = conflicts = 0
 
         async def counted(connection: Connection) -> Sequence[Task]:
-            nonlocal runs
+            nonlocal runs, conflicts
             runs += 1
-            return await work(connection)
+            try:
+                return await work(connection)
+            except Exception as error:
+                conflicts += meaning(error) is Meaning.CONFLICT
+                raise
 
         try:
             written = await run(counted)
@@ -88,7 +93,7 @@ class Writes:
             if isinstance(error, Unavailable) or not isinstance(error, CorndogError):
                 await self.doubt(touching)
             raise
-        if runs > 1:
+        if runs > 1 + conflicts:
             # A run whose answer was lost may have made others ready than the last one answers.
             await self.doubt(touching)
         await self.tell(written)

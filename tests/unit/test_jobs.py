@@ -10,7 +10,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from corndog.domain.errors import Code, Invalid
-from corndog.domain.jobs import JOB_DEPENDENCIES_MAX, JOB_TASKS_MAX, JobStatus, Member, NewJob, in_order, status_of
+from corndog.domain.jobs import (
+    JOB_DEPENDENCIES_MAX,
+    JOB_TASKS_MAX,
+    JobStatus,
+    Member,
+    NewJob,
+    faults_of,
+    in_order,
+    status_of,
+)
 from corndog.domain.task import NewTask, Phase, Task
 from tests.unit.samples import ended, held, ready
 
@@ -154,3 +163,13 @@ def test_the_status_is_final_only_when_all_tasks_have_ended(tasks: list[Task]) -
     else:
         expected = JobStatus.COMPLETED
     assert status_of(tasks) is expected
+
+
+def test_a_long_cycle_is_told_in_short() -> None:
+    size = 5000
+    members = [Member(name=f"t{n}", new=NewTask(), depends_on=[f"t{(n + 1) % size}"]) for n in range(size)]
+
+    [fault] = faults_of(members)
+
+    assert re.search(r"'t\d+' → \(4981 more\) → 't\d+'", fault.detail)
+    assert len(fault.detail) < 500
