@@ -51,7 +51,8 @@ def problem_of(result: Fields, status: int, code: str, field: str | None) -> Fie
     """See that an item was refused as a call would be."""
     assert result.keys() == {"status", "problem"}
     problem: Fields = result["problem"]
-    as_call = httpx.Response(result["status"], json=problem, headers={"content-type": PROBLEM})
+    request = httpx.Request("POST", "http://server/v1/tasks")
+    as_call = httpx.Response(result["status"], json=problem, headers={"content-type": PROBLEM}, request=request)
     assert refused(as_call, status, code, field) == problem
     return problem
 
