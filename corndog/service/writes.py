@@ -5,7 +5,7 @@ told.
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeAlias
 from uuid import UUID
@@ -13,7 +13,7 @@ from uuid import UUID
 import msgspec
 
 from corndog.domain.errors import Code, CorndogError, NotFound, Unavailable
-from corndog.domain.task import Phase, Task, Window
+from corndog.domain.task import Candidate, Phase, Task, Window
 from corndog.hints.hints import Hints
 from corndog.hints.link import Away
 from corndog.service.polls import Polls
@@ -131,13 +131,19 @@ class Writes:
     async def tell(self, written: Sequence[Task]) -> None:
         """Make known what has become of tasks."""
         self._statuses.note_written(written)
-        ready = ready_among(written)
-        numbers = Counter(task.window for task in ready)
+        ready = [task.candidate for task in ready_among(written)]
+        numbers = Counter(candidate.window for candidate in ready)
         if self._hints:
             await self._offer(self._hints, ready, numbers)
             await self._drop_leases(self._hints, written)
-        for window, number in numbers.items():
-            self._polls.wake(window, number, "local")
+        self._wake(numbers)
+
+    async def make_known(self, ready: Sequence[Candidate]) -> None:
+        """Make known that tasks are ready, of which nothing else has changed that anybody must hear of."""
+        numbers = Counter(candidate.window for candidate in ready)
+        if self._hints:
+            await self._offer(self._hints, ready, numbers)
+        self._wake(numbers)
 
     async def doubt(self, windows: Collection[Window]) -> None:
         """Forget windows in which tasks may have become ready unheard of."""
@@ -145,7 +151,11 @@ class Writes:
             with suppress(Away):
                 await self._hints.windows.forget(windows)
 
-    async def _offer(self, hints: Hints, ready: Sequence[Task], numbers: Counter[Window]) -> None:
+    def _wake(self, numbers: Mapping[Window, int]) -> None:
+        for window, number in numbers.items():
+            self._polls.wake(window, number, "local")
+
+    async def _offer(self, hints: Hints, ready: Sequence[Candidate], numbers: Mapping[Window, int]) -> None:
         if not ready:
             return
         messages: list[str | bytes] = []
@@ -153,7 +163,7 @@ class Writes:
             if (left := number - len(self._polls.first(window, number))) > 0:
                 messages += hints.wakeups.message(window, left)
         with suppress(Away):
-            await hints.windows.offer([task.candidate for task in ready], messages)
+            await hints.windows.offer(ready, messages)
 
     async def _drop_leases(self, hints: Hints, written: Sequence[Task]) -> None:
         if delivered := [task.id for task in written if task.delivery]:

@@ -64,10 +64,7 @@ async def ready_heads(
         overall,
         timeout=limit_seconds,
     )
-    return [
-        Candidate(Window(queue, state), (rank, submit_time, task_id))
-        for queue, state, rank, submit_time, task_id in heads
-    ]
+    return [rows.candidate(row) for row in heads]
 
 
 async def ready_windows(connection: Connection, after: Window | None, limit: int) -> list[Window]:

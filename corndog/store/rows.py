@@ -8,7 +8,7 @@ import asyncpg
 import msgspec
 
 from corndog.domain.listing import Entry
-from corndog.domain.task import CanceledBy, Content, Jitter, Outcome, Phase, Run, Task
+from corndog.domain.task import CanceledBy, Candidate, Content, Jitter, Outcome, Phase, Run, Task, Window
 
 RECORD = Task.__struct_fields__
 """The columns of a task in the order of `sql/fragments/record.sql`, where `priority` is stored as `rank`."""
@@ -42,6 +42,12 @@ def task(row: Row) -> Task:
     if row[_CANCELED_BY] is not None:
         values["canceled_by"] = CanceledBy(row[_CANCELED_BY])
     return Task(**values)
+
+
+def candidate(row: Row) -> Candidate:
+    """Read a ready task's place: queue, state, rank, submit time, id."""
+    queue, state, rank, submit_time, task_id = row
+    return Candidate(Window(queue, state), (rank, submit_time, task_id))
 
 
 def content(columns: Sequence[Any]) -> Content | None:

@@ -12,6 +12,7 @@ from uuid import UUID
 import msgspec
 
 from corndog.domain.task import (
+    Candidate,
     Change,
     Content,
     Failure,
@@ -217,9 +218,9 @@ async def sweep_dead(
     return _tasks(await connection.fetch(load("sweep_dead"), at_time, began, queue, batch))
 
 
-async def unpark(connection: Connection, batch: int) -> list[Task]:
-    """Make a batch of parked tasks ready whose time has come."""
-    return _tasks(await connection.fetch(load("unpark"), batch))
+async def unpark(connection: Connection, batch: int) -> list[Candidate]:
+    """Make a batch of parked tasks ready whose time has come; where they can be claimed now."""
+    return [rows.candidate(row) for row in await connection.fetch(load("unpark"), batch)]
 
 
 async def look_up(connection: Connection, task_id: UUID, delivery: int | None) -> Found | None:

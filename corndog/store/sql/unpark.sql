@@ -18,7 +18,7 @@ unparked AS (
     FROM due
     WHERE t.id = due.id
         AND CASE WHEN t.phase = 'parked' AND t.due_time <= statement_timestamp() THEN true END
-    RETURNING {record}
+    RETURNING t.queue, t.current_state, t.rank, t.submit_time, t.id
 )
-SELECT {record}
-FROM unparked AS t
+SELECT queue, current_state, rank, submit_time, id
+FROM unparked

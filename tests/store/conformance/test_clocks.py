@@ -127,8 +127,10 @@ async def test_a_cleanup_goes_on_until_nothing_is_left(bench: Bench, monkeypatch
 @pytest.mark.parametrize("asked", [{}, TIMED])
 async def test_unparking_does_what_the_rules_say(bench: Bench, asked: dict[str, Any]) -> None:
     task = await bench.put_one(payload=TEXT, delay=MICROSECOND, **asked)
-    [after] = await bench.do(lambda c: store.unpark(c, 9))
-    assert after == await bench.task(task.id) == transitions.unpark(task, after.update_time)
+    [unparked] = await bench.do(lambda c: store.unpark(c, 9))
+    after = await bench.task(task.id)
+    assert after == transitions.unpark(task, after.update_time)
+    assert unparked == after.candidate
     before = await bench.everything()
     assert await bench.do(lambda c: store.unpark(c, 9)) == []
     assert await bench.everything() == before
