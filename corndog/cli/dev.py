@@ -33,8 +33,9 @@ def run(data_dir: Path | None, host: str, port: int, workers: int, *, as_json: b
 
     """
     settings, address = _settings(), free_address(host, port)
+    interrupt = Interrupt()
     for way in ENDING_SIGNALS:
-        signal.signal(way, _interrupt)
+        signal.signal(way, interrupt.come)
     try:
         with ExitStack() as stack:
             try:
@@ -44,10 +45,10 @@ def run(data_dir: Path | None, host: str, port: int, workers: int, *, as_json: b
                 upgrade(servers.database_url)
                 progress.update("starting the server")
                 server = stack.enter_context(_server(settings, servers, address, workers))
-                _wait_until_it_answers(server, address)
+                _wait_until_it_answers(server, address, interrupt)
                 progress.stop()
                 _announce(servers, address, as_json=as_json)
-                _watch(server, servers)
+                _watch(server, servers, interrupt)
             finally:
                 _ignore_signals()
     except KeyboardInterrupt:
@@ -57,9 +58,25 @@ def run(data_dir: Path | None, host: str, port: int, workers: int, *, as_json: b
         raise Failed(str(error)) from None
 
 
-def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    _ignore_signals()
-    raise KeyboardInterrupt
+class Interrupt:
+    """A signal to end, which raises KeyboardInterrupt wherever it comes.
+
+    Python drops what is raised in a destructor or in a callback of a weak reference: `check` raises it again.
+    """
+
+    def __init__(self) -> None:
+        self._has_come = False
+
+    def come(self, _signal: int, _frame: FrameType | None) -> None:
+        """End, as the handler of a signal."""
+        _ignore_signals()
+        self._has_come = True
+        raise KeyboardInterrupt
+
+    def check(self) -> None:
+        """End if the signal has come."""
+        if self._has_come:
+            raise KeyboardInterrupt
 
 
 def _ignore_signals() -> None:
@@ -105,9 +122,10 @@ def _server(
             server.kill()
 
 
-def _wait_until_it_answers(server: subprocess.Popen[bytes], address: Address) -> None:
+def _wait_until_it_answers(server: subprocess.Popen[bytes], address: Address, interrupt: Interrupt) -> None:
     with httpx.Client(trust_env=False) as client:
         while server.poll() is None:
+            interrupt.check()
             with suppress(httpx.TransportError):
                 client.get(f"{address.url}/healthz")
                 return
@@ -137,9 +155,10 @@ def _announce(servers: embedded.Servers, address: Address, *, as_json: bool) -> 
     say("Ctrl-C stops all of it; the data stay.")
 
 
-def _watch(server: subprocess.Popen[bytes], servers: embedded.Servers) -> None:
+def _watch(server: subprocess.Popen[bytes], servers: embedded.Servers, interrupt: Interrupt) -> None:
     """Wait for a signal, which raises KeyboardInterrupt; anything that ends by itself is a failure."""
     while server.poll() is None:
+        interrupt.check()
         if servers.revive():
             warn("Valkey had ended, and runs again; nothing is lost")
         if ended := servers.ended():
