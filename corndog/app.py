@@ -191,8 +191,7 @@ def create_app(settings: Settings, store: Database | None = None) -> Litestar:
                 await stack.enter_async_context(running(house.loops(), Leader(house.store)))
                 stack.callback(house.retention.stop)
             await stack.enter_async_context(in_background(Lookout(house.polls, house.hints).run()))
-            stack.push_async_callback(house.statuses.close)
-            await stack.enter_async_context(in_background(house.statuses.run()))
+            await stack.enter_async_context(house.statuses.following())
             stack.enter_context(on_end(house.polls.close))
             yield
 
@@ -223,7 +222,7 @@ async def run_scheduler(settings: Settings, stop: asyncio.Event) -> None:
     """Run the loops alone, until `stop` is set."""
     house = House(settings)
     try:
-        async with running(house.loops(), Leader(house.store)):
+        async with house.statuses.following(), running(house.loops(), Leader(house.store)):
             await stop.wait()
             house.retention.stop()
     finally:

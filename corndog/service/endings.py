@@ -135,12 +135,7 @@ class Endings:
         failing = store.Failing(
             id=task_id,
             match=match,
-            failure=Failure(
-                error=failure.error,
-                retryable=failure.retryable,
-                retry_in=failure.retry_in,
-                chance=self._random.random(),
-            ),
+            failure=msgspec.structs.replace(failure, chance=self._random.random()),
             request=request,
             token=self._new_id(),
         )

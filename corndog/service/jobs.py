@@ -1,6 +1,6 @@
 """The use cases of jobs: submit, read, list, cancel, revive."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from uuid import UUID
 
 import msgspec
@@ -162,8 +162,7 @@ class Jobs:
 
         """
 
-        async def work(connection: Connection) -> list[Task]:
-            tasks = await locked_tasks(connection, job_id)
+        async def cancel(connection: Connection, tasks: Mapping[UUID, Task]) -> list[Task]:
             status = status_of(tasks.values())
             was_canceled = status is JobStatus.CANCELED or any(
                 task.canceled_by is CanceledBy.JOB for task in tasks.values()
@@ -173,11 +172,9 @@ class Jobs:
             canceled = await store.cancel(connection, job_id)
             if canceled:
                 await store.touch(connection, job_id)
-            await store.follow(connection, [job_id])
             return canceled
 
-        canceled = await self._writes.run(work, atomically=True)
-        return Changed(job=(await self.get(job_id)).job, replayed=not canceled)
+        return await self._write(job_id, cancel)
 
     async def revive(self, job_id: UUID) -> Changed:
         """Revive the failed tasks of a job, and all that their ends or the job's own has canceled.
@@ -190,15 +187,34 @@ class Jobs:
         token = self._new_id()
         touching: set[Window] = set()
 
-        async def work(connection: Connection) -> list[Task]:
-            tasks = await locked_tasks(connection, job_id)
+        async def revive(connection: Connection, tasks: Mapping[UUID, Task]) -> list[Task]:
             if tasks and status_of(tasks.values()) is JobStatus.COMPLETED:
                 raise Conflict(Code.ENDED, "the job is completed: only failed and canceled ones can be revived")
             wanted = [task.id for task in tasks.values() if is_ended_by_job(task)]
             return await revive_in_job(connection, job_id, tasks, wanted, token, touching) if wanted else []
 
-        revived = await self._writes.run(work, atomically=True, touching=touching)
-        return Changed(job=(await self.get(job_id)).job, replayed=not revived)
+        return await self._write(job_id, revive, touching)
+
+    async def _write(
+        self,
+        job_id: UUID,
+        write: Callable[[Connection, Mapping[UUID, Task]], Awaitable[list[Task]]],
+        touching: Collection[Window] = (),
+    ) -> Changed:
+        """Write a job that is locked, given its tasks; answer it with the status that they have then."""
+        job: Job | None = None
+
+        async def work(connection: Connection) -> list[Task]:
+            nonlocal job
+            written = await write(connection, await locked_tasks(connection, job_id))
+            await store.follow(connection, [job_id])
+            job = await store.get(connection, job_id)
+            return written
+
+        written = await self._writes.run(work, atomically=True, touching=touching)
+        if job is None:
+            raise _not_found(job_id)
+        return Changed(job=job, replayed=not written)
 
 
 async def _find(connection: Connection, earlier: Earlier) -> tuple[SubmittedJob, Sequence[Task]]:

@@ -59,6 +59,7 @@ class Revivals:
                         "a task that it depends on has failed or was canceled: revive that",
                         tasks[task_id],
                     )
+                await job_store.follow(connection, [job_id])
                 return written
 
             return await self._writes.run(work, atomically=True, touching=touching)
@@ -101,7 +102,10 @@ async def revive_in_job(
     token: UUID,
     touching: set[Window],
 ) -> list[Task]:
-    """Revive these tasks of a locked job, as far as they may be, and what comes with them; answer all written tasks."""
+    """Revive these tasks of a locked job, as far as they may be, and what comes with them; answer all written tasks.
+
+    The stored status of the job is to be followed next.
+    """
     plan = revival(tasks, await job_store.edges(connection, job_id), wanted)
     if not plan.waiting_on:
         return []
@@ -111,6 +115,5 @@ async def revive_in_job(
     if plan.more:
         written += await job_store.wait_for_more(connection, plan.more)
     await job_store.touch(connection, job_id)
-    await job_store.follow(connection, [job_id])
     touching.update(task.window for task in written if task.phase is Phase.READY)
     return written

@@ -6,14 +6,15 @@ has written tasks of, and follows them a moment later; a loop heals what a proce
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
 from uuid import UUID
 
 from corndog.domain.errors import Unavailable
 from corndog.domain.jobs import JobStatus
 from corndog.domain.listing import Place
 from corndog.domain.task import Task
+from corndog.lifetime import in_background
 from corndog.store import jobs as store
 from corndog.store.engine import Database
 
@@ -73,10 +74,15 @@ class Statuses:
             batch = noted[start : start + _BATCH]
             await self._follow(batch)
 
-    async def close(self) -> None:
-        """Follow once more at the end."""
-        with suppress(Unavailable):
-            await self.follow()
+    @asynccontextmanager
+    async def following(self) -> AsyncIterator[None]:
+        """Follow what is noted while in this context, and once more at its end."""
+        try:
+            async with in_background(self.run()):
+                yield
+        finally:
+            with suppress(Unavailable):
+                await self.follow()
 
     async def heal(self) -> int:
         """Look at all jobs that are stored as unfinished, and tell how many there are."""
