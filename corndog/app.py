@@ -149,17 +149,18 @@ class House:
     def services(self) -> Services:
         """Give the use cases."""
         new_id = id_maker(is_cockroach=self.store.is_cockroach)
-        hand_out = HandOut(self.store, new_id, timedelta(seconds=self._settings.default_work_timeout))
+        size = self._settings.group_size
+        hand_out = HandOut(self.store, new_id, timedelta(seconds=self._settings.default_work_timeout), size)
         find: Find = ByHeads(hand_out) if self.store.is_cockroach else Scan(hand_out)
         if self.hints and self.refills:
-            find = ByHints(hand_out, self.hints.windows, self.refills, fallback=find)
-        tasks = Tasks(self.writes, new_id)
+            find = ByHints(hand_out, self.hints.windows, self.refills, find, size)
+        tasks = Tasks(self.writes, new_id, size)
         reading = Reading(self.store)
-        heartbeats = Heartbeats(self.store, self.hints.leases if self.hints else None)
+        heartbeats = Heartbeats(self.store, self.hints.leases if self.hints else None, size)
         return Services(
-            submits=Submits(self.writes, new_id, self.keys),
+            submits=Submits(self.writes, new_id, self.keys, size),
             tasks=tasks,
-            endings=Endings(self.writes, new_id),
+            endings=Endings(self.writes, new_id, group_size=size),
             revivals=Revivals(self.writes, reading, new_id),
             claims=Claims(find, tasks, self.polls, reading, self.statuses),
             jobs=Jobs(self.store, self.writes, new_id, self.keys),

@@ -58,6 +58,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         15.0
     )
 
+    group_size: Annotated[
+        int,
+        Meta(
+            ge=1, le=1000, description="most writes of different requests that one statement carries; 1: each its own"
+        ),
+    ] = 100
+
     default_work_timeout: Annotated[
         float, Meta(ge=0, le=DURATION_MAX_SECONDS, description="clock of a claim that names none; 0: none")
     ] = 300.0

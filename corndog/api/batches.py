@@ -85,7 +85,7 @@ async def _submit(
         return earlier or Submitted(ids=(), tasks=())
     if key:
         return await submits.submit_once(news, key, msgspec.msgpack.encode(problems) if problems else None)
-    tasks = await submits.submit(news)
+    tasks = await submits.submit_all(news)
     return Submitted(ids=[task.id for task in tasks], tasks=tasks)
 
 

@@ -83,7 +83,7 @@ async def _submit(request: AnyRequest, wanted: SubmitFields, new: NewTask, key: 
     submits = services(request).submits
     reply = media_of_answer(request)
     if key is None:
-        [task] = await submits.submit([new])
+        task = await submits.submit(new)
         return answer(reply, Submitted(task.id, view(reply, task), replayed=False), HTTPStatus.CREATED)
     done = await submits.submit_once([new], Key(key, hash_of("submit", wanted.asked(new))))
     [task_id], [found] = done.ids, done.tasks

@@ -1,6 +1,6 @@
 """Every metric, declared once."""
 
-from prometheus_client import Counter, Gauge
+from prometheus_client import Counter, Gauge, Histogram
 
 REDIS_AVAILABLE = Gauge("corndog_redis_available", "Whether this process uses Redis now (1), or does without it (0).")
 REDIS_FAILURES = Counter("corndog_redis_failures_total", "Calls to Redis that failed or took too long.")
@@ -16,4 +16,10 @@ HEARTBEATS = Counter(
     "corndog_heartbeats_total",
     "Heartbeats of single deliveries, by what answered them: `redis`, or `database`.",
     ["answered_by"],
+)
+GROUP_SIZES = Histogram(
+    "corndog_group_size",
+    "Items that were written together, by what they are.",
+    ["of"],
+    buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256),
 )

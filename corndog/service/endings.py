@@ -1,9 +1,8 @@
 """The use cases that end a task, or one of its tries: complete, fail, cancel."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from random import Random
-from typing import Protocol
 from uuid import UUID
 
 import msgspec
@@ -11,24 +10,19 @@ import msgspec
 from corndog.domain import checks, replays
 from corndog.domain.task import Content, Failure, Match, NewTask, Outcome, Phase, Task, Window
 from corndog.service.dependents import settle
-from corndog.service.groups import Group
+from corndog.service.groups import GROUP_SIZE, Group, bytes_of, id_of
 from corndog.service.ids import NewId
 from corndog.service.requests import hash_of
-from corndog.service.writes import Write, Writes, Written
+from corndog.service.writes import Write, Writes, Written, find_each
 from corndog.store import tasks as store
 from corndog.store.engine import Connection
 from corndog.store.rows import Found
 
-
-class _End(Protocol):
-    """Work that ends a task; `with_dependents` also if others wait for it."""
-
-    async def __call__(self, connection: Connection, *, with_dependents: bool) -> list[Task]: ...
-
-
-_SLOTS = 2
-_SIZE = 100
-"""How many groups of completions are under way at a time, and how large they are at most."""
+_OUTCOMES = {
+    Phase.COMPLETED: Outcome.SUCCEEDED,
+    Phase.FAILED: Outcome.FAILED,
+    Phase.CANCELED: Outcome.CANCELED,
+}
 
 
 class _Completion(msgspec.Struct, frozen=True):
@@ -37,17 +31,49 @@ class _Completion(msgspec.Struct, frozen=True):
     ending: store.Ending
     next_tasks: Sequence[store.Submission]
 
+    @property
+    def id(self) -> UUID:
+        """The task's id."""
+        return self.ending.id
+
+    @property
+    def bytes(self) -> int:
+        """The size of its contents."""
+        return bytes_of(self.ending.result) + sum(bytes_of(submission.new.payload) for submission in self.next_tasks)
+
+
+class _Failing(msgspec.Struct, frozen=True):
+    """A failed try: what it does if there are more, and if it was the last."""
+
+    failing: store.Failing
+    ending: store.Ending
+
+    @property
+    def id(self) -> UUID:
+        """The task's id."""
+        return self.ending.id
+
 
 class Endings:
     """Ends tasks; each with what that does to the tasks that wait for it, in one transaction."""
 
-    def __init__(self, writes: Writes, new_id: NewId, random: Random | None = None) -> None:
+    def __init__(
+        self, writes: Writes, new_id: NewId, random: Random | None = None, group_size: int = GROUP_SIZE
+    ) -> None:
         self._writes = writes
         self._new_id = new_id
         self._random = random or Random()
-        self._complete_together = Group(
-            self._complete_group, lambda completion: completion.ending.id, slots=_SLOTS, size=_SIZE
+        self._complete = Group(
+            "complete", self._complete_all, size=group_size, key_of=id_of, bytes_of=lambda completion: completion.bytes
         )
+        self._complete_with_others = Group(
+            "complete-with-others",
+            self._complete_all_with_others,
+            size=group_size,
+            key_of=id_of,
+            bytes_of=lambda completion: completion.bytes,
+        )
+        self._fail = Group("fail", self._fail_all, size=group_size, key_of=id_of)
 
     async def complete(
         self, task_id: UUID, match: Match, result: Content | None, next_tasks: Sequence[NewTask]
@@ -71,14 +97,6 @@ class Endings:
         )
         touching = {new.window for new in next_tasks}
 
-        async def alone() -> Sequence[Task]:
-            work = partial(_complete, completions=[completion], touching=touching, with_dependents=False)
-            return await self._writes.run(work, atomically=bool(submissions), touching=touching)
-
-        async def together(_found: Found) -> Sequence[Task]:
-            completed = await self._complete_together(completion)
-            return [completed] if completed else []
-
         def explain(found: Found) -> Written | None:
             if replays.is_replay(found, match.delivery, request):
                 return Written(task=found.task, next_task_ids=found.next_task_ids, replayed=True)
@@ -89,36 +107,61 @@ class Endings:
             Write(
                 task_id=task_id,
                 delivery=match.delivery,
-                alone=alone,
-                together=together,
+                alone=lambda: (self._complete_with_others if submissions else self._complete)(completion),
+                together=lambda _: self._complete_with_others(completion),
                 explain=explain,
                 touching=touching,
             )
         )
         return written if written.replayed else Written(task=written.task, next_task_ids=next_ids)
 
-    async def _end_one(
-        self, task_id: UUID, match: Match, work: _End, explain: Callable[[Found], Written | None], touching: set[Window]
-    ) -> Written:
-        return await self._writes.one(
-            Write(
-                task_id=task_id,
-                delivery=match.delivery,
-                alone=lambda: self._writes.run(partial(work, with_dependents=False)),
-                together=lambda _: self._writes.run(
-                    partial(work, with_dependents=True), atomically=True, touching=touching
-                ),
-                explain=explain,
-                touching=touching,
-            )
+    async def _complete_all(self, completions: Sequence[_Completion]) -> list[Task | None]:
+        """Complete tasks that no others wait for, by one statement."""
+        return await self._writes.all(
+            partial(_end, phase=Phase.COMPLETED),
+            [completion.ending for completion in completions],
         )
 
-    async def _complete_group(self, completions: Sequence[_Completion]) -> dict[UUID, Task]:
-        """Complete tasks, and open what waits for them, in one transaction."""
+    async def _complete_all_with_others(self, completions: Sequence[_Completion]) -> list[Task | None]:
+        """Complete tasks, submit what comes next, and open what waits for them, in one transaction."""
         touching = {submission.new.window for completion in completions for submission in completion.next_tasks}
-        work = partial(_complete, completions=completions, touching=touching, with_dependents=True)
-        written = await self._writes.run(work, atomically=True, touching=touching)
-        return {task.id: task for task in written if task.phase is Phase.COMPLETED}
+        endings = sorted((completion.ending for completion in completions), key=id_of)
+
+        async def work(connection: Connection) -> list[Task]:
+            ended = await _end(connection, endings, Phase.COMPLETED, with_dependents=True)
+            written = list(ended.values())
+            if next_tasks := [
+                task for completion in completions if completion.id in ended for task in completion.next_tasks
+            ]:
+                written += (await store.submit(connection, next_tasks)).values()
+            return written + await settle(connection, ended.values(), touching)
+
+        return find_each(completions, await self._writes.run(work, atomically=True, touching=touching))
+
+    async def _fail_all(self, failures: Sequence[_Failing]) -> list[Task | None]:
+        """Report failed tries of tasks that no others wait for: the last ones end their tasks."""
+        in_order = sorted(failures, key=id_of)
+
+        async def work(connection: Connection) -> list[Task]:
+            failed: dict[UUID, Task] = {}
+            if failing := [failure.failing for failure in in_order if failure.ending.if_spent]:
+                failed = await store.fail(connection, failing)
+            ended: dict[UUID, Task] = {}
+            if ending := [failure.ending for failure in in_order if failure.id not in failed]:
+                ended = await _end(connection, ending, Phase.FAILED)
+            return [*failed.values(), *ended.values()]
+
+        return find_each(failures, await self._writes.run(work))
+
+    async def _with_dependents(self, ending: store.Ending, phase: Phase, touching: set[Window]) -> Task | None:
+        """End a task as failed or canceled, with what that does to those that wait for it."""
+
+        async def work(connection: Connection) -> list[Task]:
+            ended = list((await _end(connection, [ending], phase, with_dependents=True)).values())
+            return ended + await settle(connection, ended, touching)
+
+        [task] = find_each([ending], await self._writes.run(work, atomically=True, touching=touching))
+        return task
 
     async def fail(self, task_id: UUID, match: Match, failure: Failure) -> Written:
         """Use up an attempt of a held task: it is tried again after its backoff, or ends as failed if none is left.
@@ -141,10 +184,10 @@ class Endings:
         )
         ending = store.Ending(id=task_id, match=match, request=request, error=failure.error, if_spent=failure.retryable)
 
-        async def work(connection: Connection, *, with_dependents: bool) -> list[Task]:
-            if failure.retryable and (failed := await store.fail(connection, [failing])):
-                return list(failed.values())
-            return await _end(connection, ending, Phase.FAILED, touching, with_dependents=with_dependents)
+        async def together(_: Found) -> Task | None:
+            # Only its last failure is a matter of those that wait for it.
+            task = await self._fail(_Failing(failing, ending))
+            return task or await self._with_dependents(ending, Phase.FAILED, touching)
 
         def explain(found: Found) -> Written | None:
             if found.write_token == failing.token:
@@ -154,7 +197,16 @@ class Endings:
             checks.check_match(found.task, match, parked_too=False)
             return None
 
-        return await self._end_one(task_id, match, work, explain, touching)
+        return await self._writes.one(
+            Write(
+                task_id=task_id,
+                delivery=match.delivery,
+                alone=lambda: self._fail(_Failing(failing, ending)),
+                together=together,
+                explain=explain,
+                touching=touching,
+            )
+        )
 
     async def cancel(self, task_id: UUID, match: Match) -> Written:
         """Archive a task as canceled, whoever holds it, and with it what waits for it.
@@ -167,8 +219,9 @@ class Endings:
         ending = store.Ending(id=task_id, match=match)
         touching: set[Window] = set()
 
-        async def work(connection: Connection, *, with_dependents: bool) -> list[Task]:
-            return await _end(connection, ending, Phase.CANCELED, touching, with_dependents=with_dependents)
+        async def alone() -> Task | None:
+            [task] = await self._writes.all(partial(_end, phase=Phase.CANCELED), [ending])
+            return task
 
         def explain(found: Found) -> Written | None:
             if replays.is_cancel_replay(found.task):
@@ -177,41 +230,27 @@ class Endings:
             checks.check_fields(found.task, match)
             return None
 
-        return await self._end_one(task_id, match, work, explain, touching)
-
-
-async def _complete(
-    connection: Connection, completions: Sequence[_Completion], touching: set[Window], *, with_dependents: bool
-) -> list[Task]:
-    """Complete tasks and submit what comes next, as far as they could be; and settle what that does to others."""
-    ended = await store.end(
-        connection,
-        [completion.ending for completion in completions],
-        phase=Phase.COMPLETED,
-        outcome=Outcome.SUCCEEDED,
-        with_dependents=with_dependents,
-    )
-    written = list(ended.values())
-    if next_tasks := [
-        task for completion in completions if completion.ending.id in ended for task in completion.next_tasks
-    ]:
-        written += (await store.submit(connection, next_tasks)).values()
-    if ended and with_dependents:
-        written += await settle(connection, ended.values(), touching)
-    return written
+        return await self._writes.one(
+            Write(
+                task_id=task_id,
+                delivery=match.delivery,
+                alone=alone,
+                together=lambda _: self._with_dependents(ending, Phase.CANCELED, touching),
+                explain=explain,
+                touching=touching,
+            )
+        )
 
 
 async def _end(
-    connection: Connection, ending: store.Ending, phase: Phase, touching: set[Window], *, with_dependents: bool
-) -> list[Task]:
-    """End a task as failed or canceled, and settle what that does to others."""
-    ended = await store.end(
+    connection: Connection, endings: Sequence[store.Ending], phase: Phase, *, with_dependents: bool = False
+) -> dict[UUID, Task]:
+    """End tasks, each in the way that leads to this phase."""
+    return await store.end(
         connection,
-        [ending],
+        endings,
         phase=phase,
-        outcome=Outcome.FAILED if phase is Phase.FAILED else Outcome.CANCELED,
+        outcome=_OUTCOMES[phase],
         any_phase=phase is Phase.CANCELED,
         with_dependents=with_dependents,
     )
-    written = list(ended.values())
-    return written + await settle(connection, written, touching) if with_dependents else written

@@ -2,11 +2,13 @@
 
 import asyncio
 import random
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from time import monotonic
-from typing import TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -15,8 +17,9 @@ from corndog.domain.errors import Unavailable
 from corndog.domain.listing import Entry
 from corndog.domain.task import Candidate, Claim, Window
 from corndog.hints.link import Away
-from corndog.hints.windows import Windows
+from corndog.hints.windows import Taken, Windows
 from corndog.observability import metrics
+from corndog.service.groups import GROUP_SIZE, Group
 from corndog.service.ids import NewId
 from corndog.service.refills import Refills
 from corndog.store import claims as store
@@ -25,8 +28,22 @@ from corndog.store.engine import Connection, Database
 Find: TypeAlias = Callable[[Claim], Awaitable[list[Entry]]]
 """Finds up to `count` tasks and claims them; answers them in claim order."""
 
-Statement: TypeAlias = Callable[[Connection, timedelta, UUID], Awaitable[list[Entry]]]
-"""A statement that claims, given the default timeout and the token that it stamps on each task."""
+
+class Statement(Protocol):
+    """A statement that claims."""
+
+    async def __call__(self, connection: Connection, *, default_timeout: timedelta) -> store.Handed: ...  # noqa: D102
+
+
+class _ByKey(NamedTuple):
+    ask: store.Ask
+    candidates: Sequence[Candidate]
+
+
+class _Pop(NamedTuple):
+    windows: tuple[Window, ...]
+    number: int
+
 
 _ROUNDS = 10
 """How often a claim looks again when others took what it had seen."""
@@ -44,22 +61,22 @@ _PAUSE = 0.01
 class HandOut:
     """Runs claiming statements. One whose answer was lost finds what it has claimed by its token."""
 
-    def __init__(self, database: Database, new_id: NewId, default_timeout: timedelta) -> None:
+    def __init__(
+        self, database: Database, new_id: NewId, default_timeout: timedelta, group_size: int = GROUP_SIZE
+    ) -> None:
         self._database = database
         self._new_id = new_id
         self._default_timeout = default_timeout
+        self._scan = Group("claim-by-scan", self._scan_all, size=group_size)
+        self._claim = Group("claim", self._claim_all, size=group_size)
 
     async def by_scan(self, claim: Claim, count: int) -> list[Entry]:
         """Claim the first tasks that nobody has locked."""
-        return await self._run(
-            claim, lambda connection, timeout, token: store.claim_scan(connection, claim, count, timeout, token)
-        )
+        return await self._scan(store.Ask(claim, count, self._new_id()))
 
     async def by_key(self, claim: Claim, candidates: Sequence[Candidate]) -> list[Entry]:
         """Claim these tasks, as far as they can still be had."""
-        return await self._run(
-            claim, lambda connection, timeout, token: store.claim_by_key(connection, claim, candidates, timeout, token)
-        )
+        return await self._claim(_ByKey(store.Ask(claim, len(candidates), self._new_id()), candidates))
 
     async def heads(self, claim: Claim, count: int) -> list[Candidate]:
         """Read the first ready tasks over all windows of a claim."""
@@ -71,16 +88,29 @@ class HandOut:
         """Tell which of these tasks could be had, were they not locked."""
         return await self._database.run(lambda connection: store.still_ready(connection, candidates))
 
-    async def _run(self, claim: Claim, statement: Statement) -> list[Entry]:
-        token = self._new_id()
+    async def _scan_all(self, asks: Sequence[store.Ask]) -> list[list[Entry]]:
+        by_windows: dict[tuple[Window, ...], list[store.Ask]] = {}
+        for ask in asks:
+            by_windows.setdefault(ask.claim.windows, []).append(ask)
+        handed: store.Handed = {}
+        for alike in by_windows.values():
+            handed |= await self._run(alike, partial(store.claim_scan, asks=alike))
+        return [handed.get(ask.token, []) for ask in asks]
+
+    async def _claim_all(self, wanted: Sequence[_ByKey]) -> list[list[Entry]]:
+        pairs = [(one.ask, candidate) for one in wanted for candidate in one.candidates]
+        handed = await self._run([one.ask for one in wanted], partial(store.claim_by_key, wanted=pairs))
+        return [handed.get(one.ask.token, []) for one in wanted]
+
+    async def _run(self, asks: Sequence[store.Ask], statement: Statement) -> store.Handed:
         is_rerun = False
 
-        async def work(connection: Connection) -> list[Entry]:
+        async def work(connection: Connection) -> store.Handed:
             nonlocal is_rerun
-            if is_rerun and (mine := await store.claimed_by(connection, claim.worker_id, token)):
+            if is_rerun and (mine := await store.claimed_by(connection, asks)):
                 return mine
             is_rerun = True
-            return await statement(connection, self._default_timeout, token)
+            return await statement(connection, default_timeout=self._default_timeout)
 
         return await self._database.run(work)
 
@@ -129,11 +159,14 @@ class ByHeads:
 class ByHints:
     """Finds by the windows in Redis, and claims by key; where they don't serve, by the fallback."""
 
-    def __init__(self, hand_out: HandOut, windows: Windows, refills: Refills, fallback: Find) -> None:
+    def __init__(
+        self, hand_out: HandOut, windows: Windows, refills: Refills, fallback: Find, group_size: int = GROUP_SIZE
+    ) -> None:
         self._hand_out = hand_out
         self._windows = windows
         self._refills = refills
         self._fallback = fallback
+        self._take = Group("take", self._take_all, size=group_size, take_back=self._offer_again)
 
     async def __call__(self, claim: Claim) -> list[Entry]:
         """Find and claim."""
@@ -161,7 +194,7 @@ class ByHints:
         patience = monotonic() + _PATIENCE
         misses = 0
         while len(taken) < claim.count:
-            popped = await self._windows.take(claim.windows, claim.count - len(taken))
+            popped = await self._take(_Pop(claim.windows, claim.count - len(taken)))
             if popped.candidates:
                 unused.update(popped.candidates)
                 claimed = await self._claim(claim, popped.candidates, unused)
@@ -178,6 +211,27 @@ class ByHints:
                     return False
                 await asyncio.sleep(random.uniform(0, _PAUSE))
         return True
+
+    async def _take_all(self, pops: Sequence[_Pop]) -> list[Taken]:
+        """Take from windows, for those who ask for the same ones at once."""
+        counts = Counter[tuple[Window, ...]]()
+        for pop in pops:
+            counts[pop.windows] += pop.number
+        taken = await asyncio.gather(*(self._windows.take(windows, count) for windows, count in counts.items()))
+        left = {windows: deque(one.candidates) for windows, one in zip(counts, taken, strict=True)}
+        lacking = {windows: one.lacking for windows, one in zip(counts, taken, strict=True)}
+        return [
+            Taken(
+                mine := [left[pop.windows].popleft() for _ in range(min(pop.number, len(left[pop.windows])))],
+                lacking[pop.windows] if len(mine) < pop.number else [],
+            )
+            for pop in pops
+        ]
+
+    async def _offer_again(self, unwanted: Sequence[Taken]) -> None:
+        if candidates := [candidate for taken in unwanted for candidate in taken.candidates]:
+            with suppress(Away):
+                await self._windows.offer(candidates)
 
     async def _claim(self, claim: Claim, candidates: Sequence[Candidate], unused: set[Candidate]) -> list[Entry]:
         claimed = await self._hand_out.by_key(claim, candidates)

@@ -5,88 +5,159 @@ Nothing waits for a timer. A free slot takes what is there; what comes while all
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
-from corndog.domain.errors import CorndogError
+from corndog.domain.errors import CorndogError, Unavailable
+from corndog.domain.task import Content
+from corndog.observability import metrics
 
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
 
+GROUP_SIZE = 100
+"""How many items a group has at most, where nothing else is said."""
+
+SLOTS = 2
+"""How many groups of a kind are under way at a time: while the database writes one, the next is made ready."""
+
+BYTES_MAX = 4 * 1024 * 1024
+"""How many bytes of contents one group has at most, unless a single item has more."""
+
+WAITING_MAX = 20_000
+WAITING_BYTES_MAX = 256 * 1024 * 1024
+"""How much waits for its group at most; whoever comes then is told to come again."""
+
+
+class _Waiting(NamedTuple, Generic[_Item, _Answer]):
+    item: _Item
+    bytes: int
+    answer: "asyncio.Future[_Answer]"
+
 
 class Group(Generic[_Item, _Answer]):
-    """Writes items in groups of at most `size`, by ids that are different within a group.
+    """Writes items in groups of at most `size`, in up to `slots` groups at a time.
 
-    `write` takes the items of a group in order of their ids and gives the answers by id; an item without one was not
-    written. It runs in up to `slots` groups at a time.
+    `write` takes the items of a group, in the order in which they came, and gives their answers in that order. Items of
+    the same key are never in one group; None is a key that every item may have. `take_back` gets the answers for which
+    nobody waits any more. `name` is what metrics call it.
     """
 
     def __init__(
         self,
-        write: Callable[[Sequence[_Item]], Awaitable[Mapping[UUID, _Answer]]],
-        id_of: Callable[[_Item], UUID],
+        name: str,
+        write: Callable[[Sequence[_Item]], Awaitable[Sequence[_Answer]]],
         *,
-        slots: int,
-        size: int,
+        slots: int = SLOTS,
+        size: int = GROUP_SIZE,
+        key_of: Callable[[_Item], Hashable] = lambda _: None,
+        bytes_of: Callable[[_Item], int] = lambda _: 0,
+        take_back: Callable[[Sequence[_Answer]], Awaitable[object]] | None = None,
     ) -> None:
         self._write = write
-        self._id_of = id_of
+        self._key_of = key_of
+        self._bytes_of = bytes_of
+        self._take_back = take_back
         self._slots = slots
         self._size = size
-        self._waiting: deque[tuple[_Item, asyncio.Future[_Answer | None]]] = deque()
+        self._waiting: deque[_Waiting[_Item, _Answer]] = deque()
+        self._waiting_bytes = 0
         self._under_way: set[asyncio.Task[None]] = set()
+        self._sizes = metrics.GROUP_SIZES.labels(name)
 
-    async def __call__(self, item: _Item) -> _Answer | None:
-        """Write an item with others; None if it was not written.
+    def __call__(self, item: _Item) -> "asyncio.Future[_Answer]":
+        """Write an item with others. Whoever cancels the future leaves the group, unless it is under way.
 
-        Raises:
+        Raises (the future):
+            Unavailable: too much waits already; nothing was done.
             CorndogError: the group was refused, as each of its items would have been.
 
         """
-        future: asyncio.Future[_Answer | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((item, future))
+        future: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
+        size = self._bytes_of(item)
+        if self._waiting and (len(self._waiting) >= WAITING_MAX or self._waiting_bytes + size > WAITING_BYTES_MAX):
+            future.set_exception(Unavailable("more is asked than the database can take now; try again"))
+            return future
+        self._waiting.append(_Waiting(item, size, future))
+        self._waiting_bytes += size
         self._start()
-        return await future
+        return future
 
     def _start(self) -> None:
-        while self._waiting and len(self._under_way) < self._slots:
-            task = asyncio.create_task(self._run(self._next()))
+        if len(self._under_way) < self._slots:
+            # It takes its group when it begins to run: all that is asked until then is in it.
+            task = asyncio.create_task(self._run())
             self._under_way.add(task)
             task.add_done_callback(self._finish)
 
     def _finish(self, task: "asyncio.Task[None]") -> None:
         self._under_way.discard(task)
-        self._start()
+        if self._waiting:
+            self._start()
 
-    def _next(self) -> dict[UUID, tuple[_Item, "asyncio.Future[_Answer | None]"]]:
-        """Take a group, without those whose requests are gone; a second item for the same id waits for the next."""
-        group: dict[UUID, tuple[_Item, asyncio.Future[_Answer | None]]] = {}
-        left: list[tuple[_Item, asyncio.Future[_Answer | None]]] = []
+    def _next(self) -> list[_Waiting[_Item, _Answer]]:
+        """Take a group, without those whose requests are gone; a second item of the same key waits for the next."""
+        group: list[_Waiting[_Item, _Answer]] = []
+        keys: set[Hashable] = set()
+        later: list[_Waiting[_Item, _Answer]] = []
+        size = 0
         while self._waiting and len(group) < self._size:
-            item, future = self._waiting.popleft()
-            if future.done():
+            if group and size + self._waiting[0].bytes > BYTES_MAX:
+                break
+            waiting = self._waiting.popleft()
+            if waiting.answer.done():
+                self._waiting_bytes -= waiting.bytes
                 continue
-            if self._id_of(item) in group:
-                left.append((item, future))
-            else:
-                group[self._id_of(item)] = item, future
-        self._waiting.extendleft(reversed(left))
-        return dict(sorted(group.items()))
+            key = self._key_of(waiting.item)
+            if key is not None and key in keys:
+                later.append(waiting)
+                continue
+            keys.add(key)
+            group.append(waiting)
+            size += waiting.bytes
+        self._waiting.extendleft(reversed(later))
+        self._waiting_bytes -= size
+        return group
 
-    async def _run(self, group: Mapping[UUID, tuple[_Item, "asyncio.Future[_Answer | None]"]]) -> None:
+    async def _run(self) -> None:
+        while group := self._next():
+            self._sizes.observe(len(group))
+            await self._answer(group)
+
+    async def _answer(self, group: Sequence[_Waiting[_Item, _Answer]]) -> None:
         try:
-            answers = await self._write([item for item, _ in group.values()])
+            answers = await self._write([waiting.item for waiting in group])
         except Exception as error:  # noqa: BLE001 - it is passed on to whoever asked
-            if isinstance(error, CorndogError) or len(group) == 1:
-                for _, future in group.values():
-                    if not future.done():
-                        future.set_exception(error)
+            if len(group) > 1 and not isinstance(error, CorndogError):
+                # One of them is at fault, and not its neighbours.
+                for waiting in group:
+                    await self._answer([waiting])
                 return
-            # One of them is at fault, and not its neighbours.
-            for item_id, one in group.items():
-                await self._run({item_id: one})
+            for waiting in group:
+                if not waiting.answer.done():
+                    waiting.answer.set_exception(error)
             return
-        for item_id, (_, future) in group.items():
-            if not future.done():
-                future.set_result(answers.get(item_id))
+        unwanted: list[_Answer] = []
+        for waiting, answer in zip(group, answers, strict=True):
+            if waiting.answer.done():
+                unwanted.append(answer)
+            else:
+                waiting.answer.set_result(answer)
+        if unwanted and self._take_back:
+            await self._take_back(unwanted)
+
+
+class _WithId(Protocol):
+    @property
+    def id(self) -> UUID: ...
+
+
+def id_of(item: _WithId) -> UUID:
+    """Give the key of items that write a task: no statement may write one twice."""
+    return item.id
+
+
+def bytes_of(content: Content | None) -> int:
+    """Tell the size of a payload or result."""
+    return len(content.data) if content else 0

@@ -1,5 +1,6 @@
 """The use case of heartbeats: workers say what they hold, and hear what they hold still."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -11,6 +12,7 @@ from corndog.domain.transitions import standing
 from corndog.hints.leases import LIFE_MAX, Lease, Leases
 from corndog.hints.link import Away
 from corndog.observability import metrics
+from corndog.service.groups import GROUP_SIZE, Group
 from corndog.store import claims as store
 from corndog.store.engine import Database
 from corndog.store.reading import get
@@ -19,9 +21,10 @@ from corndog.store.reading import get
 class Heartbeats:
     """Extends leases: in the database once half of one is over, and until then answers from Redis if it can."""
 
-    def __init__(self, database: Database, leases: Leases | None) -> None:
+    def __init__(self, database: Database, leases: Leases | None, group_size: int = GROUP_SIZE) -> None:
         self._database = database
         self._leases = leases
+        self._extend = Group("heartbeat", self._extend_all, size=group_size, key_of=lambda hold: hold.id)
 
     async def beat(self, holds: Sequence[Hold]) -> list[Beat]:
         """Answer a heartbeat for deliveries, in their order.
@@ -33,7 +36,8 @@ class Heartbeats:
         metrics.HEARTBEATS.labels("redis").inc(len(known))
         metrics.HEARTBEATS.labels("database").inc(len(unknown))
         if unknown:
-            known |= await self._extend(unknown)
+            beats = await asyncio.gather(*map(self._extend, unknown))
+            known |= {hold: beat for hold, beat in zip(unknown, beats, strict=True) if beat}
         if lost := [hold for hold in unknown if hold not in known]:
             known |= await self._why(lost)
         return [known[hold] for hold in holds]
@@ -51,7 +55,7 @@ class Heartbeats:
             }
         return {}
 
-    async def _extend(self, holds: Sequence[Hold]) -> dict[Hold, Beat]:
+    async def _extend_all(self, holds: Sequence[Hold]) -> list[Beat | None]:
         began = monotonic()
         extended = await self._database.run(lambda connection: store.heartbeat(connection, holds))
         leases = {done.hold: Lease(done.hold.delivery, done.expires) for done in extended}
@@ -61,7 +65,7 @@ class Heartbeats:
             lives = {done.hold.id: (done.timeout / 2 if done.timeout else LIFE_MAX) - spent for done in extended}
             with suppress(Away):
                 await self._leases.keep({hold.id: lease for hold, lease in leases.items()}, lives)
-        return {hold: _held(hold, lease) for hold, lease in leases.items()}
+        return [_held(hold, leases[hold]) if hold in leases else None for hold in holds]
 
     async def _why(self, holds: Iterable[Hold]) -> dict[Hold, Beat]:
         """Tell whether a task that is held no more was canceled, or is lost otherwise."""

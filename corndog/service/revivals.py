@@ -38,13 +38,13 @@ class Revivals:
         token = self._new_id()
         touching: set[Window] = set()
 
-        async def alone() -> Sequence[Task]:
+        async def alone() -> Task | None:
             async def work(connection: Connection) -> list[Task]:
                 return list((await store.revive(connection, {task_id: 0}, token)).values())
 
-            return await self._writes.run(work)
+            return next(iter(await self._writes.run(work)), None)
 
-        async def together(found: Found) -> Sequence[Task]:
+        async def together(found: Found) -> Task | None:
             job_id = found.task.job_id
             assert job_id
 
@@ -62,7 +62,8 @@ class Revivals:
                 await job_store.follow(connection, [job_id])
                 return written
 
-            return await self._writes.run(work, atomically=True, touching=touching)
+            written = await self._writes.run(work, atomically=True, touching=touching)
+            return next((task for task in written if task.id == task_id), None)
 
         def explain(found: Found) -> Written | None:
             if found.write_token == token:

@@ -9,6 +9,7 @@ from corndog.domain import checks
 from corndog.domain.keys import Key, Made
 from corndog.domain.listing import Include
 from corndog.domain.task import NewTask, Task
+from corndog.service.groups import GROUP_SIZE, Group, bytes_of
 from corndog.service.ids import NewId
 from corndog.service.keys import Keys
 from corndog.service.writes import Writes, ready_among
@@ -32,19 +33,34 @@ class Submitted(msgspec.Struct, frozen=True, kw_only=True):
 class Submits:
     """Submits tasks."""
 
-    def __init__(self, writes: Writes, new_id: NewId, keys: Keys) -> None:
+    def __init__(self, writes: Writes, new_id: NewId, keys: Keys, group_size: int = GROUP_SIZE) -> None:
         self._writes = writes
         self._new_id = new_id
         self._keys = keys
+        self._together = Group(
+            "submit", self._submit, size=group_size, bytes_of=lambda item: bytes_of(item.new.payload)
+        )
 
-    async def submit(self, news: Sequence[NewTask]) -> list[Task]:
+    async def submit(self, new: NewTask) -> Task:
+        """Submit a task.
+
+        Raises:
+            Invalid: it breaks a rule.
+
+        """
+        [item] = self._items([new])
+        return await self._together(item)
+
+    async def submit_all(self, news: Sequence[NewTask]) -> list[Task]:
         """Submit tasks, all or none, first in first.
 
         Raises:
             Invalid: one of them breaks a rule.
 
         """
-        items = self._items(news)
+        return await self._submit(self._items(news))
+
+    async def _submit(self, items: Sequence[store.Submission]) -> list[Task]:
         ids = [item.id for item in items]
         is_rerun = False
 
@@ -60,7 +76,7 @@ class Submits:
                 known |= await _find(connection, ids)
             return [known[task_id] for task_id in ids]
 
-        return list(await self._writes.run(work, touching={new.window for new in news}))
+        return list(await self._writes.run(work, touching={item.new.window for item in items}))
 
     async def submit_once(self, news: Sequence[NewTask], key: Key, answer: bytes | None = None) -> Submitted:
         """Submit tasks, at least one, unless that was done under this key before; `answer` is kept with the key.

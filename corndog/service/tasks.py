@@ -1,30 +1,37 @@
 """The use cases that write a task whose end is not at stake: update, release."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import TypeVar
+from functools import partial
 from uuid import UUID
 
 from corndog.domain import checks, replays
 from corndog.domain.errors import CorndogError, Unavailable
 from corndog.domain.task import Change, Match, Task
+from corndog.service.groups import GROUP_SIZE, Group, bytes_of, id_of
 from corndog.service.ids import NewId
 from corndog.service.requests import hash_of
-from corndog.service.writes import Work, Write, Writes, Written
+from corndog.service.writes import Work, Write, Writes, Written, find_each, grouped
 from corndog.store import tasks as store
 from corndog.store.engine import Connection
 from corndog.store.rows import Found
 from corndog.store.sqlstates import Meaning, meaning
 
-_T = TypeVar("_T")
-
 
 class Tasks:
     """Moves tasks, and gives them back."""
 
-    def __init__(self, writes: Writes, new_id: NewId) -> None:
+    def __init__(self, writes: Writes, new_id: NewId, group_size: int = GROUP_SIZE) -> None:
         self._writes = writes
         self._new_id = new_id
+        self._update = Group(
+            "update",
+            self._update_all,
+            size=group_size,
+            key_of=id_of,
+            bytes_of=lambda item: bytes_of(item.change.payload),
+        )
+        self._release = Group("release", partial(writes.all, store.release), size=group_size, key_of=id_of)
 
     async def update(self, task_id: UUID, match: Match, change: Change) -> Written:
         """Move a task to a new state, or write its progress.
@@ -39,6 +46,13 @@ class Tasks:
         checks.check_given(match)
         request = hash_of("update", match, change)
         item = store.Update(id=task_id, match=match, change=change, request=request, token=self._new_id())
+        may_have_happened = False
+
+        async def alone() -> Task | None:
+            nonlocal may_have_happened
+            task, was_lost = await self._update(item)
+            may_have_happened |= was_lost
+            return task
 
         def explain(found: Found) -> Written | None:
             if found.write_token == item.token:
@@ -49,14 +63,19 @@ class Tasks:
                 checks.check_match(found.task, match, parked_too=True)
                 checks.check_change(found.task, change)
             except CorndogError:
-                if work.may_have_happened:
+                if may_have_happened:
                     # Others have written the task since, and an update of an unheld task leaves no history.
                     raise Unavailable("the connection was lost: the update may have happened; read the task") from None
                 raise
             return None
 
-        work = _Tracked(grouped(store.update, [item]))
-        return await self._one(task_id, match, work, explain)
+        return await self._writes.one(Write(task_id=task_id, delivery=match.delivery, alone=alone, explain=explain))
+
+    async def _update_all(self, items: Sequence[store.Update]) -> list[tuple[Task | None, bool]]:
+        """Update tasks; answers for each what was written, and whether a run's answer was lost."""
+        work = _Tracked(grouped(store.update, items))
+        written = find_each(items, await self._writes.run(work))
+        return [(task, work.may_have_happened) for task in written]
 
     async def release(self, task_id: UUID, match: Match, delay: timedelta | None) -> Written:
         """Give a held task back, at once or after a delay; no attempt is used up.
@@ -77,13 +96,8 @@ class Tasks:
             checks.check_match(found.task, match, parked_too=False)
             return None
 
-        return await self._one(task_id, match, grouped(store.release, [item]), explain)
-
-    async def _one(
-        self, task_id: UUID, match: Match, work: Work, explain: Callable[[Found], Written | None]
-    ) -> Written:
         return await self._writes.one(
-            Write(task_id=task_id, delivery=match.delivery, alone=lambda: self._writes.run(work), explain=explain)
+            Write(task_id=task_id, delivery=match.delivery, alone=lambda: self._release(item), explain=explain)
         )
 
     async def give_back(self, held: Sequence[Task]) -> None:
@@ -96,9 +110,9 @@ class Tasks:
                 request=hash_of("release", match, None),
                 token=self._new_id(),
             )
-            for task in sorted(held, key=lambda task: task.id)
+            for task in held
         ]
-        await self._writes.run(grouped(store.release, items))
+        await self._writes.all(store.release, items)
 
 
 class _Tracked:
@@ -114,12 +128,3 @@ class _Tracked:
         except Exception as error:
             self.may_have_happened |= meaning(error) is Meaning.LOST
             raise
-
-
-def grouped(write: Callable[[Connection, Sequence[_T]], Awaitable[dict[UUID, Task]]], items: Sequence[_T]) -> Work:
-    """Make work of a statement over a group of items."""
-
-    async def work(connection: Connection) -> list[Task]:
-        return list((await write(connection, items)).values())
-
-    return work

@@ -7,7 +7,7 @@ told.
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -26,6 +26,16 @@ from corndog.store.sqlstates import Meaning, meaning
 Work: TypeAlias = Callable[[Connection], Awaitable[Sequence[Task]]]
 """Work that answers every task it has written."""
 
+
+class _WithId(Protocol):
+    @property
+    def id(self) -> UUID: ...
+
+
+_Item = TypeVar("_Item", bound=_WithId)
+Statement: TypeAlias = Callable[[Connection, Sequence[_Item]], Awaitable[dict[UUID, Task]]]
+"""A statement over a group of items: it answers what it has written by id."""
+
 _TRIES = 20
 """How often a write is tried on a task that changes each time between the write and the look at why it failed."""
 
@@ -41,15 +51,16 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 class Write(msgspec.Struct, frozen=True, kw_only=True):
     """A write of one task.
 
-    `alone` writes it if no other task is concerned, and answers what was written; `together` writes a task of a job
-    with the others that are. `explain` says why nothing was written: it raises the refusal, or answers a replay; or
-    answers None when it sees no reason. `touching` has the windows in which tasks may have become ready.
+    `alone` writes it if no other task is concerned, and answers the task, or None if it was not written; `together`
+    does the same to a task of a job with the others that are. `explain` says why nothing was written: it raises the
+    refusal, or answers a replay; or answers None when it sees no reason. `touching` has the windows in which tasks may
+    have become ready.
     """
 
     task_id: UUID
     delivery: int | None = None
-    alone: Callable[[], Awaitable[Sequence[Task]]]
-    together: Callable[[Found], Awaitable[Sequence[Task]]] | None = None
+    alone: Callable[[], Awaitable[Task | None]]
+    together: Callable[[Found], Awaitable[Task | None]] | None = None
     explain: Callable[[Found], Written | None]
     touching: Collection[Window] = ()
 
@@ -110,12 +121,11 @@ class Writes:
         found: Found | None = None
         for _ in range(_TRIES):
             if write.together and found and found.task.job_id:
-                written = await write.together(found)
+                task = await write.together(found)
             else:
-                written = await write.alone()
-            for task in written:
-                if task.id == write.task_id:
-                    return Written(task=task)
+                task = await write.alone()
+            if task is not None:
+                return Written(task=task)
             found = await self._database.run(
                 lambda connection: store.look_up(connection, write.task_id, write.delivery)
             )
@@ -127,6 +137,11 @@ class Writes:
                 await self.doubt(write.touching)
                 return answer
         raise Unavailable("the task keeps changing; try again")
+
+    async def all(self, statement: Statement[_Item], items: Sequence[_Item]) -> list[Task | None]:
+        """Write items by one statement, in order of their ids; answers the task of each, None where it was refused."""
+        written = await self.run(grouped(statement, items))
+        return find_each(items, written)
 
     async def tell(self, written: Sequence[Task]) -> None:
         """Make known what has become of tasks."""
@@ -169,6 +184,22 @@ class Writes:
         if delivered := [task.id for task in written if task.delivery]:
             with suppress(Away):
                 await hints.leases.drop(delivered)
+
+
+def grouped(statement: Statement[_Item], items: Sequence[_Item]) -> Work:
+    """Make work of a statement over items that have different ids: all groups lock rows in the same order."""
+    in_order = sorted(items, key=lambda item: item.id)
+
+    async def work(connection: Connection) -> list[Task]:
+        return list((await statement(connection, in_order)).values())
+
+    return work
+
+
+def find_each(items: Iterable[_Item], written: Iterable[Task]) -> list[Task | None]:
+    """Find for each item the task that was written for it."""
+    by_id = {task.id: task for task in written}
+    return [by_id.get(item.id) for item in items]
 
 
 def ready_among(tasks: Iterable[Task]) -> list[Task]:

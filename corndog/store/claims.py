@@ -3,8 +3,10 @@
 A claim that is run again after a lost connection finds what it has claimed by the token that it stamped on the rows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
+from typing import TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -15,11 +17,22 @@ from corndog.store import rows
 from corndog.store.engine import Connection
 from corndog.store.statements import load
 
+Handed: TypeAlias = dict[UUID, list[Entry]]
+"""What was handed out, in claim order, by the tokens of those who asked."""
+
 _START: Order = (-(2**31) - 1, datetime(1970, 1, 1, tzinfo=UTC), UUID(int=0))
 """A place before all others."""
 
 SPARE_HEADS = 64
 """How many more heads than asked for a claim over several queues reads, for those that others take meanwhile."""
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """A claim of so many tasks, and the token by which its rerun knows what it has."""
+
+    claim: Claim
+    count: int
+    token: UUID
 
 
 class Extension(msgspec.Struct, frozen=True):
@@ -30,16 +43,23 @@ class Extension(msgspec.Struct, frozen=True):
     timeout: timedelta | None
 
 
-async def claim_scan(
-    connection: Connection, claim: Claim, count: int, default_timeout: timedelta, token: UUID
-) -> list[Entry]:
-    """Claim the first tasks by walking the index and skipping rows that others have locked (PostgreSQL)."""
-    rest = (claim.current_state, count, *_overrides(claim, default_timeout, token))
-    if len(claim.queues) == 1:
-        written = await connection.fetch(load("claim_scan"), claim.queues[0], *rest)
+async def claim_scan(connection: Connection, asks: Sequence[Ask], default_timeout: timedelta) -> Handed:
+    """Claim the first tasks, for one ask after the other, by walking the index and skipping what others have locked.
+
+    All ask for the same windows. For PostgreSQL.
+    """
+    windows = asks[0].claim.windows
+    queues = [window.queue for window in windows]
+    *before, count = accumulate((ask.count for ask in asks), initial=0)
+    places = [first + 1 for first in before], [*before[1:], count]
+    rest = (default_timeout, *_overrides(asks), *places)
+    if len(queues) == 1:
+        written = await connection.fetch(load("claim_scan"), *rest, *windows[0], count)
     else:
-        written = await connection.fetch(load("claim_merge"), list(claim.queues), *rest, count + SPARE_HEADS)
-    return [rows.entry(row) for row in written]
+        written = await connection.fetch(
+            load("claim_merge"), *rest, queues, windows[0].state, count, count + SPARE_HEADS
+        )
+    return _handed(written)
 
 
 async def ready_heads(
@@ -74,12 +94,11 @@ async def ready_windows(connection: Connection, after: Window | None, limit: int
 
 
 async def claim_by_key(
-    connection: Connection, claim: Claim, candidates: Sequence[Candidate], default_timeout: timedelta, token: UUID
-) -> list[Entry]:
-    """Claim these tasks, as far as they are still what they were and nobody has locked them."""
-    *keys, states = _columns(candidates)
-    written = await connection.fetch(load("claim_by_key"), *keys, *_overrides(claim, default_timeout, token), states)
-    return [rows.entry(row) for row in written]
+    connection: Connection, wanted: Sequence[tuple[Ask, Candidate]], default_timeout: timedelta
+) -> Handed:
+    """Claim these tasks, each for its ask, as far as they are still what they were and nobody has locked them."""
+    columns = *_overrides([ask for ask, _ in wanted]), *_columns([candidate for _, candidate in wanted])
+    return _handed(await connection.fetch(load("claim_by_key"), default_timeout, *columns))
 
 
 async def still_ready(connection: Connection, candidates: Sequence[Candidate]) -> set[UUID]:
@@ -87,9 +106,10 @@ async def still_ready(connection: Connection, candidates: Sequence[Candidate]) -
     return {row[0] for row in await connection.fetch(load("still_ready"), *_columns(candidates))}
 
 
-async def claimed_by(connection: Connection, worker_id: str, token: UUID) -> list[Entry]:
-    """Find what a claim with this token holds already."""
-    return [rows.entry(row) for row in await connection.fetch(load("claimed_by"), worker_id, token)]
+async def claimed_by(connection: Connection, asks: Sequence[Ask]) -> Handed:
+    """Find what these asks hold already."""
+    *_, workers, tokens = _overrides(asks)
+    return _handed(await connection.fetch(load("claimed_by"), workers, tokens))
 
 
 async def heartbeat(connection: Connection, holds: Sequence[Hold]) -> list[Extension]:
@@ -107,12 +127,19 @@ def _columns(candidates: Sequence[Candidate]) -> tuple[list[object], ...]:
     )
 
 
-def _overrides(claim: Claim, default_timeout: timedelta, token: UUID) -> tuple[object, ...]:
+def _overrides(asks: Sequence[Ask]) -> tuple[list[object], ...]:
+    claims = [ask.claim for ask in asks]
     return (
-        claim.override_current_state,
-        claim.override_auto_target_state,
-        claim.override_timeout,
-        default_timeout,
-        claim.worker_id,
-        token,
+        [claim.override_current_state for claim in claims],
+        [claim.override_auto_target_state for claim in claims],
+        [claim.override_timeout for claim in claims],
+        [claim.worker_id for claim in claims],
+        [ask.token for ask in asks],
     )
+
+
+def _handed(written: Iterable[rows.Row]) -> Handed:
+    handed: Handed = {}
+    for row in written:
+        handed.setdefault(row["write_token"], []).append(rows.entry(row))
+    return handed

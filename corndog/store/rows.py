@@ -59,7 +59,7 @@ def content(columns: Sequence[Any]) -> Content | None:
 def entry(row: Row) -> Entry:
     """Read a task followed by its payload and, if selected, its result."""
     extra = row[_WIDTH:]
-    return Entry(task(row), content(extra[:3]), content(extra[3:6]) if len(extra) > 3 else None)  # noqa: PLR2004
+    return Entry(task(row), content(extra[:3]), content(extra[3:6]) if len(extra) >= 6 else None)  # noqa: PLR2004
 
 
 def run(row: Row) -> Run:

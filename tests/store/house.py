@@ -79,7 +79,7 @@ class House:
         self.revivals = Revivals(self.writes, self.reading, new_id)
 
     async def submit(self, number: int = 1, **asked: Any) -> list[Task]:  # noqa: ANN401
-        return await self.submits.submit([NewTask(**asked)] * number)
+        return await self.submits.submit_all([NewTask(**asked)] * number)
 
     async def claim(self, queue: str | Sequence[str], *, strategy: str = "scan", **asked: Any) -> list[Entry]:  # noqa: ANN401
         queues = (queue,) if isinstance(queue, str) else tuple(queue)

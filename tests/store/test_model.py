@@ -88,7 +88,7 @@ class Machine(Driver):
     @rule(target=tasks, asked=st.lists(news, min_size=1, max_size=3))
     def submit(self, asked: list[NewTask]) -> MultipleResults[UUID]:
         refusal = self.refusal_of(lambda: check_all(asked))
-        submitted = self.answer(refusal, self.house.submits.submit(asked))
+        submitted = self.answer(refusal, self.house.submits.submit_all(asked))
         if submitted is None:
             return multiple()
         ids = [task.id for task in submitted]

@@ -78,7 +78,12 @@ def end(c: Connection, kind: str) -> Any:  # noqa: ANN401
 
 
 def claim_by_key(c: Connection) -> Any:  # noqa: ANN401
-    return claim_store.claim_by_key(c, ONE, candidates(), DEFAULT_TIMEOUT, uuid4())
+    ask = claim_store.Ask(ONE, 2, uuid4())
+    return claim_store.claim_by_key(c, [(ask, candidate) for candidate in candidates()], DEFAULT_TIMEOUT)
+
+
+def asks(claim: Claim) -> list[claim_store.Ask]:
+    return [claim_store.Ask(claim, 5, uuid4()) for _ in range(2)]
 
 
 def candidates() -> list[Candidate]:
@@ -93,11 +98,11 @@ def get(c: Connection) -> Any:  # noqa: ANN401
 HOT: dict[str, tuple[Call, set[str]]] = {
     "submit": (lambda c: store.submit(c, [store.Submission(uuid4(), NewTask(payload=TEXT))] * 1), set()),
     "claim_scan": (
-        lambda c: claim_store.claim_scan(c, ONE, 10, DEFAULT_TIMEOUT, uuid4()),
+        lambda c: claim_store.claim_scan(c, asks(ONE), DEFAULT_TIMEOUT),
         {"tasks_ready", "tasks_pkey", "payloads_pkey"},
     ),
     "claim_merge": (
-        lambda c: claim_store.claim_scan(c, SEVERAL, 10, DEFAULT_TIMEOUT, uuid4()),
+        lambda c: claim_store.claim_scan(c, asks(SEVERAL), DEFAULT_TIMEOUT),
         {"tasks_ready", "tasks_pkey", "payloads_pkey"},
     ),
     "ready_heads": (lambda c: claim_store.ready_heads(c, dict.fromkeys(SEVERAL.windows), 74, 74), {"tasks_ready"}),
@@ -105,7 +110,7 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     "still_ready": (lambda c: claim_store.still_ready(c, candidates()), {"tasks_pkey"}),
     "heartbeat": (lambda c: claim_store.heartbeat(c, [Hold(known("held"), 1), Hold(uuid4(), 1)]), {"tasks_pkey"}),
     "claim_by_key": (claim_by_key, {"tasks_pkey", "payloads_pkey"}),
-    "claimed_by": (lambda c: claim_store.claimed_by(c, "w", uuid4()), {"tasks_held", "payloads_pkey"}),
+    "claimed_by": (lambda c: claim_store.claimed_by(c, asks(ONE)), {"tasks_held", "payloads_pkey"}),
     "end a hold": (lambda c: end(c, "held"), {"tasks_pkey", "task_dependencies_of_parents"}),
     "end an unheld one": (lambda c: end(c, "ready"), {"tasks_pkey", "task_dependencies_of_parents"}),
     "move": (lambda c: store.update(c, [update(known("held"), Change(new_state="n", payload=TEXT))]), {"tasks_pkey"}),

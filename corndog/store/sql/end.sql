@@ -26,28 +26,27 @@ ended AS (
             $13::bool OR t.job_id IS NULL
             OR NOT EXISTS (SELECT FROM task_dependencies AS d WHERE d.parent_id = t.id)
         )
-    RETURNING {record}
-),
-ending AS (
-    SELECT
-        item.id, $10::text AS phase, $12::text AS outcome, 0 AS lost, item.request,
-        item.next_task_ids::uuid[] AS next_task_ids, item.error,
-        CASE WHEN $12::text = 'failed' THEN 1 ELSE 0 END AS attempt,
-        CASE WHEN $10::text = 'canceled' THEN 'request' END AS canceled_by
-    FROM item
+    RETURNING
+        {record},
+        item.request, item.next_task_ids, item.error, item.result, item.content_type, item.is_json
 ),
 archived AS (
     {archive}
     FROM ended AS t
-    JOIN ending ON ending.id = t.id
+    CROSS JOIN LATERAL (
+        SELECT
+            $10::text AS phase, $12::text AS outcome, 0 AS lost, t.request,
+            t.next_task_ids::uuid[] AS next_task_ids, t.error,
+            CASE WHEN $12::text = 'failed' THEN 1 ELSE 0 END AS attempt,
+            CASE WHEN $10::text = 'canceled' THEN 'request' END AS canceled_by
+    ) AS ending
     RETURNING *
 ),
 stored AS (
     INSERT INTO results (id, bytes, content_type, is_json)
-    SELECT item.id, item.result, item.content_type, item.is_json
-    FROM item
-    JOIN ended ON ended.id = item.id
-    WHERE item.result IS NOT NULL
+    SELECT id, result, content_type, is_json
+    FROM ended
+    WHERE result IS NOT NULL
     ON CONFLICT (id) DO UPDATE
     SET bytes = excluded.bytes, content_type = excluded.content_type, is_json = excluded.is_json
 )

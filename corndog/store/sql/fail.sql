@@ -9,7 +9,7 @@ WITH item AS (
 ),
 prior AS (
     SELECT
-        t.id, t.delivery, t.held_by, t.claim_time,
+        item.*, t.held_by, t.claim_time,
         coalesce(
             item.retry_in,
             floor(
@@ -34,31 +34,26 @@ prior AS (
 ),
 failed AS (
     UPDATE tasks AS t
-    SET current_state = CASE WHEN prior.pause > interval '0' THEN t.home_state || '-retrying' ELSE t.home_state END,
-        auto_target_state = CASE WHEN prior.pause > interval '0' THEN t.home_state ELSE t.home_target END,
-        phase = CASE WHEN prior.pause > interval '0' THEN 'parked' ELSE 'ready' END,
+    SET current_state = CASE WHEN item.pause > interval '0' THEN t.home_state || '-retrying' ELSE t.home_state END,
+        auto_target_state = CASE WHEN item.pause > interval '0' THEN t.home_state ELSE t.home_target END,
+        phase = CASE WHEN item.pause > interval '0' THEN 'parked' ELSE 'ready' END,
         timeout = NULL,
-        due_time = CASE WHEN prior.pause > interval '0' THEN statement_timestamp() + prior.pause END,
+        due_time = CASE WHEN item.pause > interval '0' THEN statement_timestamp() + item.pause END,
         held_by = NULL,
         claim_time = NULL,
         attempt = t.attempt + 1,
         last_error = item.error,
         update_time = statement_timestamp(),
         write_token = item.token
-    FROM prior
-    JOIN item ON item.id = prior.id
-    WHERE t.id = prior.id AND t.phase = 'held' AND {matches}
+    FROM prior AS item
+    WHERE t.phase = 'held' AND {matches}
         AND (t.max_attempts IS NULL OR t.attempt + 1 < t.max_attempts)
-    RETURNING {record}
+    RETURNING {record}, item.held_by AS worker_id, item.claim_time AS began, item.request
 ),
 run AS (
     INSERT INTO task_runs (task_id, delivery, worker_id, claim_time, end_time, outcome, request, error)
-    SELECT
-        prior.id, prior.delivery, prior.held_by, prior.claim_time, statement_timestamp(), 'failed', item.request,
-        item.error
-    FROM prior
-    JOIN failed ON failed.id = prior.id
-    JOIN item ON item.id = prior.id
+    SELECT id, delivery, worker_id, began, statement_timestamp(), 'failed', request, last_error
+    FROM failed
 )
 SELECT {record}
 FROM failed AS t

@@ -6,7 +6,7 @@ WITH item AS (
     ) AS item (id, queue, current_state, delivery, delay, request, token)
 ),
 prior AS (
-    SELECT t.id, t.delivery, t.held_by, t.claim_time
+    SELECT item.*, t.held_by, t.claim_time
     FROM tasks AS t
     JOIN item ON {matches}
     WHERE t.phase = 'held'
@@ -24,17 +24,14 @@ released AS (
         claim_time = NULL,
         update_time = statement_timestamp(),
         write_token = item.token
-    FROM prior
-    JOIN item ON item.id = prior.id
-    WHERE t.id = prior.id AND t.phase = 'held' AND {matches}
-    RETURNING {record}
+    FROM prior AS item
+    WHERE t.phase = 'held' AND {matches}
+    RETURNING {record}, item.held_by AS worker_id, item.claim_time AS began, item.request
 ),
 run AS (
     INSERT INTO task_runs (task_id, delivery, worker_id, claim_time, end_time, outcome, request)
-    SELECT prior.id, prior.delivery, prior.held_by, prior.claim_time, statement_timestamp(), 'released', item.request
-    FROM prior
-    JOIN released ON released.id = prior.id
-    JOIN item ON item.id = prior.id
+    SELECT id, delivery, worker_id, began, statement_timestamp(), 'released', request
+    FROM released
 )
 SELECT {record}
 FROM released AS t

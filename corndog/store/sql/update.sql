@@ -11,7 +11,7 @@ WITH item AS (
 ),
 prior AS (
     SELECT
-        t.id, t.phase, t.delivery, t.held_by, t.claim_time,
+        item.*, t.phase, t.held_by, t.claim_time,
         coalesce(item.new_state <> t.current_state, false) AS moves
     FROM tasks AS t
     JOIN item ON {matches}
@@ -23,55 +23,54 @@ prior AS (
 ),
 changed AS (
     UPDATE tasks AS t
-    SET current_state = CASE WHEN prior.moves THEN item.new_state ELSE t.current_state END,
+    SET current_state = CASE WHEN item.moves THEN item.new_state ELSE t.current_state END,
         auto_target_state = CASE
-            WHEN prior.moves THEN coalesce(item.new_target, item.new_state || '-working')
+            WHEN item.moves THEN coalesce(item.new_target, item.new_state || '-working')
             WHEN t.phase = 'parked' THEN t.auto_target_state
             ELSE coalesce(item.new_target, t.auto_target_state)
         END,
-        phase = CASE WHEN prior.moves THEN 'ready' ELSE t.phase END,
-        home_state = CASE WHEN prior.moves THEN item.new_state ELSE t.home_state END,
+        phase = CASE WHEN item.moves THEN 'ready' ELSE t.phase END,
+        home_state = CASE WHEN item.moves THEN item.new_state ELSE t.home_state END,
         home_target = CASE
-            WHEN prior.moves THEN coalesce(item.new_target, item.new_state || '-working')
+            WHEN item.moves THEN coalesce(item.new_target, item.new_state || '-working')
             WHEN t.phase = 'held' THEN t.home_target
             ELSE coalesce(item.new_target, t.home_target)
         END,
         rank = item.rank,
         timeout = CASE
-            WHEN prior.moves OR item.timeout IS NOT NULL THEN nullif(item.timeout, interval '0')
+            WHEN item.moves OR item.timeout IS NOT NULL THEN nullif(item.timeout, interval '0')
             ELSE t.timeout
         END,
         due_time = CASE
-            WHEN prior.moves THEN statement_timestamp() + nullif(item.timeout, interval '0')
+            WHEN item.moves THEN statement_timestamp() + nullif(item.timeout, interval '0')
             WHEN t.phase = 'parked' OR item.timeout IS NULL THEN t.due_time
             ELSE statement_timestamp() + nullif(item.timeout, interval '0')
         END,
-        held_by = CASE WHEN prior.moves THEN NULL ELSE t.held_by END,
-        claim_time = CASE WHEN prior.moves THEN NULL ELSE t.claim_time END,
-        lost = CASE WHEN prior.moves THEN 0 ELSE t.lost END,
+        held_by = CASE WHEN item.moves THEN NULL ELSE t.held_by END,
+        claim_time = CASE WHEN item.moves THEN NULL ELSE t.claim_time END,
+        lost = CASE WHEN item.moves THEN 0 ELSE t.lost END,
         update_time = statement_timestamp(),
         write_token = item.token
-    FROM prior
-    JOIN item ON item.id = prior.id
-    WHERE t.id = prior.id AND {matches}
-    RETURNING {record}
+    FROM prior AS item
+    WHERE {matches}
+    RETURNING
+        {record},
+        item.payload, item.content_type, item.is_json, item.request,
+        item.phase = 'held' AND item.moves AS ends_hold, item.held_by AS worker_id, item.claim_time AS began
 ),
 given AS (
     INSERT INTO payloads (id, bytes, content_type, is_json)
-    SELECT item.id, item.payload, item.content_type, item.is_json
-    FROM item
-    JOIN changed ON changed.id = item.id
-    WHERE item.payload IS NOT NULL
+    SELECT id, payload, content_type, is_json
+    FROM changed
+    WHERE payload IS NOT NULL
     ON CONFLICT (id) DO UPDATE
     SET bytes = excluded.bytes, content_type = excluded.content_type, is_json = excluded.is_json
 ),
 run AS (
     INSERT INTO task_runs (task_id, delivery, worker_id, claim_time, end_time, outcome, request)
-    SELECT prior.id, prior.delivery, prior.held_by, prior.claim_time, statement_timestamp(), 'moved', item.request
-    FROM prior
-    JOIN changed ON changed.id = prior.id
-    JOIN item ON item.id = prior.id
-    WHERE prior.phase = 'held' AND prior.moves
+    SELECT id, delivery, worker_id, began, statement_timestamp(), 'moved', request
+    FROM changed
+    WHERE ends_hold
 )
 SELECT {record}
 FROM changed AS t

@@ -54,8 +54,11 @@ class Bench(House):
             worker_id=worker_id,
             override_timeout=clock,
         )
-        candidates = [(await self.task(task_id)).candidate for task_id in ids]
-        return await self.do(lambda c: claim_store.claim_by_key(c, claim, candidates, DEFAULT_TIMEOUT, token))
+        ask = claim_store.Ask(claim, len(ids), token)
+        wanted = [(ask, (await self.task(task_id)).candidate) for task_id in ids]
+        handed = await self.do(lambda c: claim_store.claim_by_key(c, wanted, DEFAULT_TIMEOUT))
+        assert not handed or set(handed) == {token}
+        return handed.get(token, [])
 
     async def task(self, task_id: UUID) -> Task:
         return (await self.entry(task_id)).task

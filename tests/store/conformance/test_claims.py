@@ -10,6 +10,7 @@ from corndog.domain.listing import Entry
 from corndog.domain.task import Candidate, Change, Claim, Match, NewTask, Task
 from corndog.store import claims as claim_store
 from corndog.store import tasks as store
+from corndog.store.claims import Ask
 from corndog.store.tasks import Ending, Update
 from tests.store.conformance.bench import Bench
 from tests.store.house import DEFAULT_TIMEOUT, HOUR, TEXT, unheld_match
@@ -27,7 +28,9 @@ OVERRIDES = Claim(
 async def scan(bench: Bench, claim: Claim, count: int, token: UUID | None = None) -> list[Entry]:
     if bench.database.is_cockroach:
         pytest.skip("CockroachDB is not claimed from by scan")
-    return await bench.do(lambda c: claim_store.claim_scan(c, claim, count, DEFAULT_TIMEOUT, token or uuid4()))
+    ask = Ask(claim, count, token or uuid4())
+    handed = await bench.do(lambda c: claim_store.claim_scan(c, [ask], DEFAULT_TIMEOUT))
+    return handed.get(ask.token, [])
 
 
 async def heads(bench: Bench, claim: Claim, count: int) -> list[UUID]:
@@ -38,7 +41,14 @@ async def heads(bench: Bench, claim: Claim, count: int) -> list[UUID]:
 
 
 async def by_key(bench: Bench, claim: Claim, *candidates: Candidate) -> list[Entry]:
-    return await bench.do(lambda c: claim_store.claim_by_key(c, claim, candidates, DEFAULT_TIMEOUT, uuid4()))
+    ask = Ask(claim, len(candidates), uuid4())
+    wanted = [(ask, candidate) for candidate in candidates]
+    return (await bench.do(lambda c: claim_store.claim_by_key(c, wanted, DEFAULT_TIMEOUT))).get(ask.token, [])
+
+
+async def held_by(bench: Bench, worker_id: str, token: UUID) -> list[Entry]:
+    ask = Ask(Claim(worker_id=worker_id), 1, token)
+    return (await bench.do(lambda c: claim_store.claimed_by(c, [ask]))).get(token, [])
 
 
 async def mixed(bench: Bench) -> list[Task]:
@@ -163,9 +173,9 @@ async def test_a_lost_claim_is_found_by_its_token(bench: Bench) -> None:
     token = uuid4()
     entries = await bench.take(tasks[0].id, tasks[1].id, token=token)
     await bench.take(tasks[2].id, token=uuid4())
-    assert await bench.do(lambda c: claim_store.claimed_by(c, "w", token)) == entries
-    assert await bench.do(lambda c: claim_store.claimed_by(c, "other", token)) == []
-    assert await bench.do(lambda c: claim_store.claimed_by(c, "w", uuid4())) == []
+    assert await held_by(bench, "w", token) == entries
+    assert await held_by(bench, "other", token) == []
+    assert await held_by(bench, "w", uuid4()) == []
 
 
 async def test_a_lost_claim_that_has_ended_is_not_found(bench: Bench) -> None:
@@ -174,4 +184,4 @@ async def test_a_lost_claim_that_has_ended_is_not_found(bench: Bench) -> None:
     first, _ = await bench.take(*[task.id for task in tasks], token=token)
     await bench.end(Ending(id=first.task.id, match=Match(delivery=1)))
     await bench.clocks.clean_up((await bench.task(tasks[1].id)).due_time)
-    assert await bench.do(lambda c: claim_store.claimed_by(c, "w", token)) == []
+    assert await held_by(bench, "w", token) == []
