@@ -6,13 +6,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 
 from litestar import Litestar
-from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 
 from corndog.api import docs, openapi, problems, routing
 from corndog.api.calls import HANDLERS
 from corndog.api.services import Services
-from corndog.domain.errors import CorndogError
 from corndog.domain.limits import Terms
 from corndog.domain.task import Jitter, Phase, RetryPolicy
 from corndog.hints.hints import Hints
@@ -196,17 +194,14 @@ def create_app(settings: Settings, store: Database | None = None) -> Litestar:
             stack.enter_context(on_end(house.polls.close))
             yield
 
-    handlers = [*HANDLERS, *docs.handlers(services.terms)]
+    endpoints = [*HANDLERS, *docs.endpoints(services.terms)]
     return Litestar(
-        [*routing.options(handlers), *handlers],
-        state=State({"services": services}),
+        routing.serve(endpoints, services, settings.max_body_bytes),
         lifespan=[lifespan],
         exception_handlers={
-            CorndogError: problems.refuse,
             HTTPException: problems.refuse_http,
             Exception: problems.fail,
         },
-        request_max_body_size=settings.max_body_bytes,
         openapi_config=None,
         logging_config=None,
     )

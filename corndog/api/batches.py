@@ -3,27 +3,17 @@
 from collections.abc import Mapping, Sequence
 
 import msgspec
-from litestar import Response
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import RawBody
 
 from corndog.api import examples
 from corndog.api.answers.batches import BatchSubmitted, view_batch
+from corndog.api.exchanges import Answer, Call
 from corndog.api.keys import read_key
 from corndog.api.problems import Problem, problem_of
 from corndog.api.queries import BatchQuery
+from corndog.api.reading import answer, media_of_answer, read_body, read_query
 from corndog.api.requests.base import at_most
 from corndog.api.requests.batches import Batch, read_item, refuse_all
-from corndog.api.routing import (
-    ONCE,
-    AnyRequest,
-    answer,
-    media_of_answer,
-    read_body,
-    read_query,
-    route,
-    services,
-)
+from corndog.api.routing import ONCE, Endpoint, route
 from corndog.domain.errors import Invalid
 from corndog.domain.keys import Key
 from corndog.domain.task import NewTask
@@ -44,16 +34,16 @@ from corndog.service.submits import Submits, Submitted
     refuses=ONCE,
     examples=examples.BATCH,
 )
-async def submit_tasks(request: AnyRequest, body: RawBody) -> Response[bytes]:
+async def submit_tasks(call: Call) -> Answer:
     """Make many tasks at once, in the order given; one that is wrong is refused in its own result, and stops no other.
 
     With `atomic` one that is wrong refuses all. An idempotency key covers the whole batch: its repeat gives each item's
     original result.
     """
-    is_atomic = read_query(request, BatchQuery).atomic
-    media, wanted = read_body(request, body, Batch)
-    text = read_key(request, wanted.idempotency_key)
-    terms = services(request).terms
+    is_atomic = read_query(call, BatchQuery).atomic
+    media, wanted = read_body(call, Batch)
+    text = read_key(call, wanted.idempotency_key)
+    terms = call.services.terms
     at_most(len(wanted.tasks), terms.items, "tasks")
     items = [read_item(media, terms, raw) for raw in wanted.tasks]
     refused = {place: item for place, item in enumerate(items) if isinstance(item, Invalid)}
@@ -69,10 +59,10 @@ async def submit_tasks(request: AnyRequest, body: RawBody) -> Response[bytes]:
             for raw, item in zip(wanted.tasks, items, strict=True)
         ]
         key = Key(text, hash_of("batch", is_atomic, compared))
-    submitted = await _submit(services(request).submits, news, key, problems)
+    submitted = await _submit(call.services.submits, news, key, problems)
     if submitted.replayed:
         problems = msgspec.msgpack.decode(submitted.answer, type=dict[int, Problem]) if submitted.answer else {}
-    reply = media_of_answer(request)
+    reply = media_of_answer(call)
     return answer(reply, view_batch(reply, submitted, problems))
 
 
@@ -89,4 +79,4 @@ async def _submit(
     return Submitted(ids=[task.id for task in tasks], tasks=tasks)
 
 
-HANDLERS: list[HTTPRouteHandler] = [submit_tasks]
+HANDLERS: list[Endpoint] = [submit_tasks]

@@ -1,10 +1,9 @@
 """All calls of the API, in the order in which its document shows them."""
 
-from litestar.handlers import HTTPRouteHandler
-
 from corndog.api import batches, endings, health, jobs, queues, reads, submits, tasks, workers
+from corndog.api.routing import Endpoint
 
-HANDLERS: list[HTTPRouteHandler] = [
+HANDLERS: list[Endpoint] = [
     *submits.HANDLERS,
     *batches.HANDLERS,
     *tasks.HANDLERS,

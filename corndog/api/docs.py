@@ -1,16 +1,14 @@
 """The API's document, and a page that shows it (Swagger UI, served from its package: no network is needed)."""
 
-from litestar import MediaType, Response, get
 from litestar.exceptions import NotFoundException
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import FromPath
 from openapi_ui_bundles import swagger_ui
 
-from corndog.api.media import Media
+from corndog.api.exchanges import Answer, Call
 from corndog.api.openapi import document
+from corndog.api.routing import Endpoint
 from corndog.domain.limits import Terms
 
-_PAGE = """<!doctype html>
+_PAGE = b"""<!doctype html>
 <html lang="en">
 <head>
   <meta charset="utf-8">
@@ -27,28 +25,30 @@ _PAGE = """<!doctype html>
 """
 _ASSETS = {
     "favicon-32x32.png": "image/png",
-    "swagger-ui.css": MediaType.CSS,
-    "swagger-ui-bundle.js": "text/javascript",
+    "swagger-ui.css": "text/css; charset=utf-8",
+    "swagger-ui-bundle.js": "text/javascript; charset=utf-8",
 }
 
 
-def handlers(terms: Terms) -> list[HTTPRouteHandler]:
-    """Make the handlers that describe a server with these limits."""
+def endpoints(terms: Terms) -> list[Endpoint]:
+    """Make what describes a server with these limits."""
     described = document(terms)
     assets = {name: (swagger_ui.static_path / name).read_bytes() for name in _ASSETS}
 
-    @get("/openapi.json", sync_to_thread=False)
-    def openapi_json() -> Response[bytes]:
-        return Response(described, media_type=Media.JSON)
+    async def openapi_json(_call: Call) -> Answer:
+        return Answer(described)
 
-    @get("/docs", sync_to_thread=False)
-    def docs() -> Response[str]:
-        return Response(_PAGE, media_type=MediaType.HTML)
+    async def docs(_call: Call) -> Answer:
+        return Answer(_PAGE, "text/html; charset=utf-8")
 
-    @get("/docs/assets/{name:str}", sync_to_thread=False)
-    def asset(name: FromPath[str]) -> Response[bytes]:
+    async def asset(call: Call) -> Answer:
+        name = call.parameters["name"]
         if name not in assets:
             raise NotFoundException
-        return Response(assets[name], media_type=_ASSETS[name])
+        return Answer(assets[name], _ASSETS[name])
 
-    return [openapi_json, docs, asset]
+    return [
+        Endpoint("GET", "/openapi.json", openapi_json),
+        Endpoint("GET", "/docs", docs),
+        Endpoint("GET", "/docs/assets/{name:str}", asset),
+    ]

@@ -1,24 +1,11 @@
 """The calls that end tasks, or one of their tries, and that revive them."""
 
-from litestar import Response
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import FromPath, RawBody
-
 from corndog.api import examples
 from corndog.api.answers.tasks import Changed, Completed, ManyRevived, changed, view, view_revived
+from corndog.api.exchanges import Answer, Call
+from corndog.api.reading import answer, media_of_answer, read, read_id, read_optional
 from corndog.api.requests.endings import Cancel, Complete, Fail, Revive, ReviveMany
-from corndog.api.routing import (
-    BODY,
-    WRITE,
-    AnyRequest,
-    answer,
-    media_of_answer,
-    read,
-    read_id,
-    read_optional,
-    route,
-    services,
-)
+from corndog.api.routing import BODY, WRITE, Endpoint, route
 from corndog.domain.errors import CorndogError
 from corndog.domain.listing import Include, Place
 
@@ -36,17 +23,17 @@ _TAG = "Tasks"
     refuses=WRITE,
     examples=examples.COMPLETE,
 )
-async def complete_task(request: AnyRequest, body: RawBody, task_id: FromPath[str]) -> Response[bytes]:
+async def complete_task(call: Call) -> Answer:
     """Archive a task as completed, keep its result, and submit its next tasks, all in one transaction.
 
     The same request again is answered the same, and marked as replayed.
     """
-    media, wanted = read(request, body, Complete)
-    terms = services(request).terms
-    written = await services(request).endings.complete(
-        read_id(task_id), wanted.to_match(), wanted.to_result(media, terms), wanted.to_next(media, terms)
+    media, wanted = read(call, Complete)
+    terms = call.services.terms
+    written = await call.services.endings.complete(
+        read_id(call), wanted.to_match(), wanted.to_result(media, terms), wanted.to_next(media, terms)
     )
-    reply = media_of_answer(request)
+    reply = media_of_answer(call)
     task = view(reply, written.task)
     return answer(reply, Completed(task, list(written.next_task_ids), written.replayed))
 
@@ -63,11 +50,11 @@ async def complete_task(request: AnyRequest, body: RawBody, task_id: FromPath[st
     refuses=WRITE,
     examples=examples.CANCEL,
 )
-async def cancel_task(request: AnyRequest, body: RawBody, task_id: FromPath[str]) -> Response[bytes]:
+async def cancel_task(call: Call) -> Answer:
     """Archive a task as canceled, whoever holds it; the holder learns of it at its next write."""
-    wanted = read_optional(request, body, Cancel)
-    written = await services(request).endings.cancel(read_id(task_id), wanted.to_match())
-    reply = media_of_answer(request)
+    wanted = read_optional(call, Cancel)
+    written = await call.services.endings.cancel(read_id(call), wanted.to_match())
+    reply = media_of_answer(call)
     return answer(reply, changed(reply, written))
 
 
@@ -82,14 +69,14 @@ async def cancel_task(request: AnyRequest, body: RawBody, task_id: FromPath[str]
     refuses=WRITE,
     examples=examples.FAIL,
 )
-async def fail_task(request: AnyRequest, body: RawBody, task_id: FromPath[str]) -> Response[bytes]:
+async def fail_task(call: Call) -> Answer:
     """Use up an attempt of a held task: it is parked until its backoff is over, and then ready again.
 
     When none is left, or the failure is not `retryable`, it is archived as failed: a dead letter, which can be revived.
     """
-    _, wanted = read(request, body, Fail)
-    written = await services(request).endings.fail(read_id(task_id), wanted.to_match(), wanted.to_failure())
-    reply = media_of_answer(request)
+    _, wanted = read(call, Fail)
+    written = await call.services.endings.fail(read_id(call), wanted.to_match(), wanted.to_failure())
+    reply = media_of_answer(call)
     return answer(reply, changed(reply, written))
 
 
@@ -105,14 +92,14 @@ async def fail_task(request: AnyRequest, body: RawBody, task_id: FromPath[str]) 
     refuses=WRITE,
     examples=examples.REVIVE,
 )
-async def revive_task(request: AnyRequest, body: RawBody, task_id: FromPath[str]) -> Response[bytes]:
+async def revive_task(call: Call) -> Answer:
     """Make an ended task live again, under the same id and with a full budget; with it what its end has canceled.
 
     A task that is live already is answered as it is, and marked as replayed.
     """
-    read_optional(request, body, Revive)
-    written = await services(request).revivals.revive(read_id(task_id))
-    reply = media_of_answer(request)
+    read_optional(call, Revive)
+    written = await call.services.revivals.revive(read_id(call))
+    reply = media_of_answer(call)
     return answer(reply, changed(reply, written))
 
 
@@ -127,26 +114,26 @@ async def revive_task(request: AnyRequest, body: RawBody, task_id: FromPath[str]
     refuses=BODY,
     examples=examples.REVIVE_MANY,
 )
-async def revive_tasks(request: AnyRequest, body: RawBody) -> Response[bytes]:
+async def revive_tasks(call: Call) -> Answer:
     """Revive the named tasks, or those that a filter finds among the ended ones; each by itself, as `results` tell.
 
     With `dry_run` nothing is written, and the results show the tasks as they are.
     """
-    _, wanted = read(request, body, ReviveMany)
-    revivals = services(request).revivals
-    ids = wanted.to_ids(services(request).terms)
+    _, wanted = read(call, ReviveMany)
+    revivals = call.services.revivals
+    ids = wanted.to_ids(call.services.terms)
     more = False
     if ids is None and wanted.filter:
-        page = await services(request).reading.page(wanted.filter.to_filter(), Place(), wanted.limit, Include())
+        page = await call.services.reading.page(wanted.filter.to_filter(), Place(), wanted.limit, Include())
         ids, more = [entry.task.id for entry in page.entries], page.following is not None
     revived = await revivals.many(ids or [], dry_run=wanted.dry_run)
-    reply = media_of_answer(request)
+    reply = media_of_answer(call)
     results = [view_revived(reply, task_id, outcome) for task_id, outcome in revived]
     failed = sum(isinstance(outcome, CorndogError) for _, outcome in revived)
     return answer(reply, ManyRevived(results, failed, more))
 
 
-HANDLERS: list[HTTPRouteHandler] = [
+HANDLERS: list[Endpoint] = [
     complete_task,
     fail_task,
     cancel_task,

@@ -3,13 +3,13 @@
 import asyncio
 from http import HTTPStatus
 
-from litestar import Response
-from litestar.handlers import HTTPRouteHandler
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from corndog.api import examples
 from corndog.api.answers.health import Alive, Health
-from corndog.api.routing import AnyRequest, answer, media_of_answer, route, services
+from corndog.api.exchanges import Answer, Call
+from corndog.api.reading import answer, media_of_answer
+from corndog.api.routing import Endpoint, route
 from corndog.domain.errors import Unavailable
 
 PATIENCE = 2.0
@@ -27,9 +27,9 @@ _TAG = "Health"
     gives=Alive,
     examples=examples.HEALTH,
 )
-async def get_health(request: AnyRequest) -> Response[bytes]:
+async def get_health(call: Call) -> Answer:
     """Answer 200 while the process is alive."""
-    return answer(media_of_answer(request), Alive())
+    return answer(media_of_answer(call), Alive())
 
 
 @route(
@@ -41,12 +41,12 @@ async def get_health(request: AnyRequest) -> Response[bytes]:
     gives=Health,
     examples=examples.READINESS,
 )
-async def get_readiness(request: AnyRequest) -> Response[bytes]:
+async def get_readiness(call: Call) -> Answer:
     """Answer 200 while the database does, and 503 without it. Without Redis it is degraded: slower, and right."""
     status, checks, warnings = "ok", {}, []
     try:
         async with asyncio.timeout(PATIENCE):
-            overdue = await services(request).reading.overdue()
+            overdue = await call.services.reading.overdue()
         checks["database"] = "ok"
         if overdue is not None:
             warnings.append(
@@ -54,7 +54,7 @@ async def get_readiness(request: AnyRequest) -> Response[bytes]:
             )
     except (Unavailable, TimeoutError):
         status, checks["database"] = "unavailable", "unavailable"
-    for name, check in services(request).dispensable.items():
+    for name, check in call.services.dispensable.items():
         try:
             await check()
             checks[name] = "ok"
@@ -63,7 +63,7 @@ async def get_readiness(request: AnyRequest) -> Response[bytes]:
             warnings.append(f"{name} is not used now ({error}): calls do without it, more slowly")
             status = "degraded" if status == "ok" else status
     code = HTTPStatus.SERVICE_UNAVAILABLE if status == "unavailable" else HTTPStatus.OK
-    return answer(media_of_answer(request), Health(status, checks, warnings), code)
+    return answer(media_of_answer(call), Health(status, checks, warnings), code)
 
 
 @route(
@@ -73,10 +73,9 @@ async def get_readiness(request: AnyRequest) -> Response[bytes]:
     tag=_TAG,
     summary="Read what it has measured",
 )
-async def get_metrics() -> Response[bytes]:
+async def get_metrics(_call: Call) -> Answer:
     """Give the metrics of the process that answers, in Prometheus's text format."""
-    # As a header, since the framework adds a charset of its own to the media types of text.
-    return Response(generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+    return Answer(generate_latest(), CONTENT_TYPE_LATEST)
 
 
-HANDLERS: list[HTTPRouteHandler] = [get_health, get_readiness, get_metrics]
+HANDLERS: list[Endpoint] = [get_health, get_readiness, get_metrics]

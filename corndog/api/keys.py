@@ -4,15 +4,16 @@ The header is what proxies and client libraries know; the field is for bodies th
 the same key.
 """
 
-from corndog.api.routing import AnyRequest
+from corndog.api.exchanges import Call
 from corndog.domain.errors import Invalid
 from corndog.domain.limits import NAME_MAX, check_name
 
 HEADER = "Idempotency-Key"
 FIELD = "idempotency_key"
+_HEADER = HEADER.lower().encode()
 
 
-def read_key(request: AnyRequest, field: str | None) -> str | None:
+def read_key(call: Call, field: str | None) -> str | None:
     """Give the key from the header, or from the field as it was decoded.
 
     Raises:
@@ -20,7 +21,7 @@ def read_key(request: AnyRequest, field: str | None) -> str | None:
 
     """
     check_name(field, FIELD)
-    given = request.headers.getall(HEADER, [])
+    given = call.headers(_HEADER)
     if not given:
         return field
     if field is not None:
@@ -28,7 +29,7 @@ def read_key(request: AnyRequest, field: str | None) -> str | None:
     if len(given) > 1:
         raise Invalid("given more than once", field=HEADER)
     try:
-        key = given[0].encode("latin-1").decode()
+        key = given[0].decode()
     except UnicodeDecodeError:
         raise Invalid("UTF-8 is expected", field=HEADER) from None
     if not 1 <= len(key) <= NAME_MAX:

@@ -20,7 +20,7 @@ from corndog.domain.limits import CONTROL_PATTERN, NAME_MAX, Terms
 Json = dict[str, Any]
 
 _REF = "#/components/schemas/{name}"
-_OPERATIONS: list[Operation] = [handler.opt["operation"] for handler in HANDLERS]
+_OPERATIONS: list[Operation] = [endpoint.operation for endpoint in HANDLERS if endpoint.operation]
 _DESCRIPTION = (
     "A task state manager: it remembers which task is in which state, hands tasks to whoever pulls them, and moves "
     "them between states atomically. A held task is written with its `delivery`, any other with its `current_state`. "

@@ -5,6 +5,7 @@
 """
 
 import logging
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Annotated, Any
 from uuid import UUID
@@ -14,6 +15,7 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, MethodNotAllowedException
 from msgspec import Meta
 
+from corndog.api.exchanges import Answer
 from corndog.api.fields import UNGIVEN, Ungiven
 from corndog.domain.errors import Code, Conflict, CorndogError, Invalid, NotFound, TooLarge, Unavailable
 from corndog.domain.task import Phase, Task
@@ -39,9 +41,6 @@ _CODE = {
     HTTPStatus.NOT_FOUND: NO_SUCH_PATH,
     HTTPStatus.METHOD_NOT_ALLOWED: METHOD_NOT_ALLOWED,
 }
-
-_CLIENT_LEFT = "client disconnected prematurely"
-"""What the framework calls a body that ended early, as a status 500."""
 
 
 class Present(msgspec.Struct):
@@ -84,7 +83,17 @@ class UnsupportedMediaType(CorndogError):
         self.field = field
 
 
-def refuse(_request: Request[Any, Any, Any], error: CorndogError) -> Response[bytes]:
+class BodyTooLarge(TooLarge):
+    """The request's body is larger than this server takes."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__("body", limit + 1, limit)
+
+    def __str__(self) -> str:
+        return f"the body is too large: {super().__str__().partition(', ')[2]}"
+
+
+def refuse(error: CorndogError) -> Answer:
     """Answer a refusal by the rules or the store."""
     if isinstance(error, UnsupportedMediaType):
         return _answer(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, UNSUPPORTED_MEDIA_TYPE, str(error), field=error.field)
@@ -105,26 +114,22 @@ def problem_of(error: CorndogError) -> Problem:
 
 
 def refuse_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
-    """Answer what the framework refuses: unknown paths and methods, bodies that are too large."""
+    """Answer what the framework refuses: unknown paths and methods."""
     status = HTTPStatus(error.status_code)
-    if error.detail == _CLIENT_LEFT:
-        # Nobody reads this answer, and it is no fault of the server's.
-        return _answer(HTTPStatus.BAD_REQUEST, Code.MALFORMED, "the body was cut off")
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return fail(request, error)
-    if status is HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-        limit = request.app.request_max_body_size
-        return _answer(
-            status, Code.TOO_LARGE, f"the body is too large: at most {limit} bytes are allowed", field="body"
-        )
     headers = dict(error.headers or {}) if isinstance(error, MethodNotAllowedException) else {}
-    return _answer(status, _CODE.get(status, Code.INVALID), error.detail or status.phrase, headers=headers)
+    return _response(_answer(status, _CODE.get(status, Code.INVALID), error.detail or status.phrase, headers=headers))
 
 
 def fail(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     """Answer a fault of ours, of which the client learns nothing but that it is one."""
     logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, INTERNAL_ERROR, "the server failed; its log says more")
+    return _response(_answer(HTTPStatus.INTERNAL_SERVER_ERROR, INTERNAL_ERROR, "the server failed; its log says more"))
+
+
+def _response(answer: Answer) -> Response[bytes]:
+    return Response(answer.body, status_code=answer.status, media_type=answer.media_type, headers=dict(answer.headers))
 
 
 def title(status: HTTPStatus) -> str:
@@ -138,13 +143,13 @@ def _answer(
     detail: str,
     *,
     field: str | Ungiven = UNGIVEN,
-    headers: dict[str, str] | None = None,
-) -> Response[bytes]:
+    headers: Mapping[str, str] | None = None,
+) -> Answer:
     return _write(_problem(status, code, detail, field=field), headers)
 
 
-def _write(problem: Problem, headers: dict[str, str] | None) -> Response[bytes]:
-    return Response(msgspec.json.encode(problem), status_code=problem.status, media_type=PROBLEM_JSON, headers=headers)
+def _write(problem: Problem, headers: Mapping[str, str] | None) -> Answer:
+    return Answer(msgspec.json.encode(problem), PROBLEM_JSON, problem.status, headers or {})
 
 
 def _problem(

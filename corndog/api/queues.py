@@ -2,10 +2,6 @@
 
 from http import HTTPStatus
 
-from litestar import Response
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import RawBody
-
 from corndog.api import examples
 from corndog.api.answers.queues import (
     CleanedUp,
@@ -16,9 +12,11 @@ from corndog.api.answers.queues import (
     by_queue,
     state_counts,
 )
+from corndog.api.exchanges import Answer, Call
 from corndog.api.queries import Query, QueueQuery
+from corndog.api.reading import answer, media_of_answer, read_optional, read_query
 from corndog.api.requests.tasks import CleanUp
-from corndog.api.routing import AnyRequest, answer, media_of_answer, read_optional, read_query, route, services
+from corndog.api.routing import Endpoint, route
 from corndog.domain.limits import check_name, instant
 
 _TAG = "Queues"
@@ -37,12 +35,12 @@ _READ = (HTTPStatus.BAD_REQUEST, HTTPStatus.SERVICE_UNAVAILABLE)
     refuses=(*_READ, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
     examples=examples.CLEAN_UP,
 )
-async def clean_up_timed_out(request: AnyRequest, body: RawBody) -> Response[bytes]:
+async def clean_up_timed_out(call: Call) -> Answer:
     """Swap back every task whose clock ends by `at_time`. Tasks claimed after the call began are left alone."""
-    wanted = read_optional(request, body, CleanUp)
+    wanted = read_optional(call, CleanUp)
     check_name(wanted.queue, "queue")
-    count = await services(request).clocks.clean_up(instant(wanted.at_time, "at_time"), wanted.queue)
-    return answer(media_of_answer(request), CleanedUp(count))
+    count = await call.services.clocks.clean_up(instant(wanted.at_time, "at_time"), wanted.queue)
+    return answer(media_of_answer(call), CleanedUp(count))
 
 
 @route(
@@ -55,12 +53,12 @@ async def clean_up_timed_out(request: AnyRequest, body: RawBody) -> Response[byt
     refuses=_READ,
     examples=examples.QUEUES,
 )
-async def get_queues(request: AnyRequest) -> Response[bytes]:
+async def get_queues(call: Call) -> Answer:
     """List the queues that have live tasks, and count those tasks."""
-    read_query(request, Query)
-    counts = await services(request).reading.counts()
+    read_query(call, Query)
+    counts = await call.services.reading.counts()
     total = sum(count for _, _, count in counts)
-    return answer(media_of_answer(request), Queues(list(by_queue(counts)), total))
+    return answer(media_of_answer(call), Queues(list(by_queue(counts)), total))
 
 
 @route(
@@ -73,12 +71,12 @@ async def get_queues(request: AnyRequest) -> Response[bytes]:
     refuses=_READ,
     examples=examples.QUEUE_COUNTS,
 )
-async def get_queue_task_counts(request: AnyRequest) -> Response[bytes]:
+async def get_queue_task_counts(call: Call) -> Answer:
     """Count the live tasks of each queue."""
-    read_query(request, Query)
-    queues = by_queue(await services(request).reading.counts())
+    read_query(call, Query)
+    queues = by_queue(await call.services.reading.counts())
     counts = {queue: states.count for queue, states in queues.items()}
-    return answer(media_of_answer(request), QueueCounts(counts, sum(counts.values())))
+    return answer(media_of_answer(call), QueueCounts(counts, sum(counts.values())))
 
 
 @route(
@@ -91,11 +89,11 @@ async def get_queue_task_counts(request: AnyRequest) -> Response[bytes]:
     refuses=_READ,
     examples=examples.QUEUE_AND_STATE_COUNTS,
 )
-async def get_queue_and_state_counts(request: AnyRequest) -> Response[bytes]:
+async def get_queue_and_state_counts(call: Call) -> Answer:
     """Count the live tasks of each queue in each state."""
-    read_query(request, Query)
-    queues = by_queue(await services(request).reading.counts())
-    return answer(media_of_answer(request), QueueAndStateCounts(queues))
+    read_query(call, Query)
+    queues = by_queue(await call.services.reading.counts())
+    return answer(media_of_answer(call), QueueAndStateCounts(queues))
 
 
 @route(
@@ -109,14 +107,14 @@ async def get_queue_and_state_counts(request: AnyRequest) -> Response[bytes]:
     refuses=_READ,
     examples=examples.STATE_COUNTS,
 )
-async def get_task_state_counts(request: AnyRequest) -> Response[bytes]:
+async def get_task_state_counts(call: Call) -> Answer:
     """Count the live tasks of one queue in each state; a queue without any has a count of 0."""
-    queue = read_query(request, QueueQuery).to_queue()
-    counts = await services(request).reading.counts(queue)
-    return answer(media_of_answer(request), state_counts(queue, counts))
+    queue = read_query(call, QueueQuery).to_queue()
+    counts = await call.services.reading.counts(queue)
+    return answer(media_of_answer(call), state_counts(queue, counts))
 
 
-HANDLERS: list[HTTPRouteHandler] = [
+HANDLERS: list[Endpoint] = [
     clean_up_timed_out,
     get_queues,
     get_queue_task_counts,

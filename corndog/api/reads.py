@@ -2,25 +2,13 @@
 
 from http import HTTPStatus
 
-from litestar import Response
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import FromPath
-
 from corndog.api import examples
 from corndog.api.answers.tasks import One, Page, Runs, view_entry, view_runs
 from corndog.api.cursors import decode_cursor, encode_cursor
+from corndog.api.exchanges import Answer, Call
 from corndog.api.queries import GetQuery, ListQuery
-from corndog.api.routing import (
-    READ,
-    AnyRequest,
-    answer,
-    media_of_answer,
-    read_id,
-    read_query,
-    refuse_query,
-    route,
-    services,
-)
+from corndog.api.reading import answer, media_of_answer, read_id, read_query, refuse_query
+from corndog.api.routing import READ, Endpoint, route
 from corndog.domain.task import Content
 
 _TAG = "Tasks"
@@ -37,11 +25,11 @@ _TAG = "Tasks"
     refuses=READ,
     examples=examples.GET,
 )
-async def get_task(request: AnyRequest, task_id: FromPath[str]) -> Response[bytes]:
+async def get_task(call: Call) -> Answer:
     """Read a task, live or archived; its payload and result if `include` names them."""
-    wanted = read_query(request, GetQuery)
-    entry = await services(request).reading.get(read_id(task_id), wanted.to_include())
-    reply = media_of_answer(request)
+    wanted = read_query(call, GetQuery)
+    entry = await call.services.reading.get(read_id(call), wanted.to_include())
+    reply = media_of_answer(call)
     return answer(reply, One(view_entry(reply, entry)))
 
 
@@ -56,18 +44,16 @@ async def get_task(request: AnyRequest, task_id: FromPath[str]) -> Response[byte
     refuses=(HTTPStatus.BAD_REQUEST, HTTPStatus.SERVICE_UNAVAILABLE),
     examples=examples.LIST,
 )
-async def list_tasks(request: AnyRequest) -> Response[bytes]:
+async def list_tasks(call: Call) -> Answer:
     """List live tasks, or with `archived=true` ended ones, by submit time and id.
 
     `next_cursor` leads to the next page under the same filters.
     """
-    wanted = read_query(request, ListQuery)
+    wanted = read_query(call, ListQuery)
     filters = wanted.to_filter()
-    limit = wanted.to_limit(services(request).terms)
-    page = await services(request).reading.page(
-        filters, decode_cursor(wanted.cursor, filters), limit, wanted.to_include()
-    )
-    reply = media_of_answer(request)
+    limit = wanted.to_limit(call.services.terms)
+    page = await call.services.reading.page(filters, decode_cursor(wanted.cursor, filters), limit, wanted.to_include())
+    reply = media_of_answer(call)
     tasks = [view_entry(reply, entry) for entry in page.entries]
     return answer(reply, Page(tasks, encode_cursor(page.following, filters)))
 
@@ -80,10 +66,10 @@ async def list_tasks(request: AnyRequest) -> Response[bytes]:
     summary="Read a task's payload alone",
     refuses=READ,
 )
-async def get_payload(request: AnyRequest, task_id: FromPath[str]) -> Response[bytes]:
+async def get_payload(call: Call) -> Answer:
     """Give the payload byte for byte, with the content type that it was given with."""
-    refuse_query(request)
-    return _raw(await services(request).reading.content(read_id(task_id), "payload"))
+    refuse_query(call)
+    return _raw(await call.services.reading.content(read_id(call), "payload"))
 
 
 @route(
@@ -94,10 +80,10 @@ async def get_payload(request: AnyRequest, task_id: FromPath[str]) -> Response[b
     summary="Read a task's result alone",
     refuses=READ,
 )
-async def get_result(request: AnyRequest, task_id: FromPath[str]) -> Response[bytes]:
+async def get_result(call: Call) -> Answer:
     """Give the result byte for byte, with the content type that it was given with."""
-    refuse_query(request)
-    return _raw(await services(request).reading.content(read_id(task_id), "result"))
+    refuse_query(call)
+    return _raw(await call.services.reading.content(read_id(call), "result"))
 
 
 @route(
@@ -110,25 +96,23 @@ async def get_result(request: AnyRequest, task_id: FromPath[str]) -> Response[by
     refuses=READ,
     examples=examples.RUNS,
 )
-async def get_runs(request: AnyRequest, task_id: FromPath[str]) -> Response[bytes]:
+async def get_runs(call: Call) -> Answer:
     """List the deliveries of a task in their order, each with who had it, from when to when, and how it ended."""
-    refuse_query(request)
-    runs = await services(request).reading.runs(read_id(task_id))
-    return answer(media_of_answer(request), view_runs(runs))
+    refuse_query(call)
+    runs = await call.services.reading.runs(read_id(call))
+    return answer(media_of_answer(call), view_runs(runs))
 
 
-def _raw(content: Content) -> Response[bytes]:
+def _raw(content: Content) -> Answer:
     headers = {
-        # As a header, since the framework adds a charset of its own to the media types of text.
-        "Content-Type": content.media_type,
         # What a submitter calls text/html must not run in the browser of whoever looks at it.
         "X-Content-Type-Options": "nosniff",
         "Content-Security-Policy": "sandbox",
     }
-    return Response(content.data, headers=headers)
+    return Answer(content.data, content.media_type, headers=headers)
 
 
-HANDLERS: list[HTTPRouteHandler] = [
+HANDLERS: list[Endpoint] = [
     get_task,
     list_tasks,
     get_payload,

@@ -1,31 +1,24 @@
-"""How a handler is declared, and how it reads its request and writes its answer.
+"""How a handler is declared, and how it is served.
 
-`@route` keeps beside the handler what the API's document says of it, so that the two can't drift apart.
+`@route` keeps beside the handler what the API's document says of it, so that the two can't drift apart. The framework
+routes; each of its handlers gives the application that serves the call. So nothing is done for a request that the
+handlers here don't need: they take a `Call` and give an `Answer`.
 """
 
-import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
-from typing import Any, Literal, TypeAlias, TypeVar
-from urllib.parse import parse_qsl
-from uuid import UUID
+from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
-from litestar import Request, Response
 from litestar.handlers import HTTPRouteHandler
+from litestar.types import ASGIApp, HTTPDisconnectEvent, HTTPRequestEvent, Method, Receive, Scope, Send
 
-from corndog.api.media import Media
-from corndog.api.problems import UnsupportedMediaType
-from corndog.api.queries import Query
+from corndog.api import problems
+from corndog.api.exchanges import Answer, Call
 from corndog.api.services import Services
-from corndog.domain.errors import Code, Invalid
-from corndog.lifetime import in_background
-from corndog.service.polls import Caller
+from corndog.domain.errors import Code, CorndogError, Invalid
 
-_T = TypeVar("_T")
-AnyRequest: TypeAlias = Request[Any, Any, Any]
-Handler: TypeAlias = Callable[..., Awaitable[Response[Any]]]
+Handler: TypeAlias = Callable[[Call], Awaitable[Answer]]
 
 BODY = (
     HTTPStatus.BAD_REQUEST,
@@ -40,13 +33,6 @@ ONCE = (*BODY, HTTPStatus.CONFLICT)
 """How calls that take an idempotency key may be refused."""
 READ = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE)
 """How calls that read one thing may be refused."""
-
-_PLACE = " - at `$"
-_UNKNOWN = "Object contains unknown field `"
-_MISSING = "Object missing required field `"
-_SHOWN_MAX = 500
-"""How much of what was sent a refusal shows, in characters."""
-_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +55,15 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     description: str
 
 
+class Endpoint(msgspec.Struct, frozen=True):
+    """A method of a path, what serves it, and what is said of it, if it is a call of the API."""
+
+    method: str
+    path: str
+    handler: Handler
+    operation: Operation | None = None
+
+
 def route(
     method: Literal["GET", "POST", "PATCH"],
     path: str,
@@ -85,10 +80,10 @@ def route(
     status: HTTPStatus = HTTPStatus.OK,
     refuses: Sequence[HTTPStatus] = (),
     examples: dict[str, Any] | None = None,
-) -> Callable[[Handler], HTTPRouteHandler]:
+) -> Callable[[Handler], Endpoint]:
     """Declare a handler; its docstring becomes the call's description."""
 
-    def declare(handler: Handler) -> HTTPRouteHandler:
+    def declare(handler: Handler) -> Endpoint:
         operation = Operation(
             id=operation_id,
             tag=tag,
@@ -106,225 +101,73 @@ def route(
             examples=examples or {},
             description=" ".join((handler.__doc__ or "").split()),
         )
-        name = "job_id" if path.startswith("/v1/jobs/") else "task_id"
-        decorate = HTTPRouteHandler(
-            path.replace("{id}", f"{{{name}:str}}"),
-            http_method=method,
-            status_code=status,
-            opt={"operation": operation},
-        )
-        return decorate(handler)
+        return Endpoint(method, path, handler, operation)
 
     return declare
 
 
-def options(handlers: Sequence[HTTPRouteHandler]) -> list[HTTPRouteHandler]:
-    """Make handlers of OPTIONS that know all methods of their path: the framework's own know the first one only."""
+def serve(endpoints: Sequence[Endpoint], services: Services, body_max: int) -> list[HTTPRouteHandler]:
+    """Make the framework's handlers; bodies have at most so many bytes."""
     methods: dict[str, set[str]] = {}
-    for handler in handlers:
-        for path in handler.paths:
-            methods.setdefault(path, {"OPTIONS"}).update(handler.http_methods)
-    return [_options(path, ", ".join(sorted(allowed))) for path, allowed in methods.items()]
+    for endpoint in endpoints:
+        methods.setdefault(endpoint.path, {"OPTIONS"}).add(endpoint.method)
+    # The framework's own handlers of OPTIONS know the first method of a path only.
+    options = [Endpoint("OPTIONS", path, _tell(", ".join(sorted(allowed)))) for path, allowed in methods.items()]
+    return [_serve(endpoint, services, body_max) for endpoint in [*options, *endpoints]]
 
 
-def _options(path: str, allowed: str) -> HTTPRouteHandler:
-    def show() -> Response[None]:
-        return Response(None, headers={"Allow": allowed})
+def _tell(allowed: str) -> Handler:
+    async def show(_call: Call) -> Answer:
+        return Answer(b"", status=HTTPStatus.NO_CONTENT, headers={"Allow": allowed})
 
-    decorate = HTTPRouteHandler(path, http_method="OPTIONS", status_code=HTTPStatus.NO_CONTENT, sync_to_thread=False)
-    return decorate(show)
-
-
-def services(request: AnyRequest) -> Services:
-    """Give the use cases of the application that serves this request."""
-    found: Services = request.app.state.services
-    return found
+    return show
 
 
-@asynccontextmanager
-async def caller_of(request: AnyRequest) -> AsyncIterator[Caller]:
-    """Watch, for as long as the block runs, whether the client hangs up. The body has to be read before."""
-    caller = Caller()
+def _serve(endpoint: Endpoint, services: Services, body_max: int) -> HTTPRouteHandler:
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            body = await _read(scope, receive, body_max)
+            answer = await endpoint.handler(Call(scope, receive, body, services))
+        except CorndogError as error:
+            answer = problems.refuse(error)
+        await _send(send, answer)
 
-    async def watch() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-        caller.hang_up()
+    async def route_to() -> ASGIApp:
+        return application
 
-    async with in_background(watch()):
-        yield caller
-
-
-def media_of_answer(request: AnyRequest) -> Media:
-    """Choose the encoding that the client likes better; JSON where it says nothing that can be followed."""
-    if "msgpack" not in request.headers.get("accept", "").lower():
-        return Media.JSON
-    try:
-        return Media(request.accept.best_match([Media.JSON, Media.MSGPACK], Media.JSON))
-    except (ValueError, OverflowError):
-        return Media.JSON
+    return HTTPRouteHandler(endpoint.path.replace("{id}", "{id:str}"), http_method=cast("Method", endpoint.method))(
+        route_to
+    )
 
 
-def media_of_body(request: AnyRequest) -> Media:
-    """Tell the encoding of the body.
+async def _send(send: Send, answer: Answer) -> None:
+    headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers.items()]
+    if answer.status != HTTPStatus.NO_CONTENT:
+        headers.append((b"content-type", answer.media_type.encode("latin-1")))
+        headers.append((b"content-length", b"%d" % len(answer.body)))
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body, "more_body": False})
+
+
+async def _read(scope: Scope, receive: Receive, most: int) -> bytes:
+    """Read a request's body.
 
     Raises:
-        UnsupportedMediaType: it is neither JSON nor MessagePack, or compressed.
+        TooLarge: it has more bytes than allowed; it is not read to its end.
+        Invalid: the client left before its end.
 
     """
-    refuse_compression(request)
-    given = request.headers.get("content-type", "")
-    try:
-        return Media(given.partition(";")[0].strip().lower())
-    except ValueError:
-        raise UnsupportedMediaType("Content-Type", _cut(given), "use application/json or application/msgpack") from None
-
-
-def refuse_compression(request: AnyRequest) -> None:
-    """Refuse a body that would be taken for what it is not.
-
-    Raises:
-        UnsupportedMediaType: the body is compressed.
-
-    """
-    coding = request.headers.get("content-encoding", "identity")
-    if coding.strip().lower() != "identity":
-        raise UnsupportedMediaType("Content-Encoding", _cut(coding), "send the body uncompressed")
-
-
-def refuse_query(request: AnyRequest) -> None:
-    """Refuse parameters where a call takes none: whoever sends one expects it to do something.
-
-    Raises:
-        Invalid: there is one.
-
-    """
-    if request.scope["query_string"]:
-        read_query(request, Query)
-
-
-def read(request: AnyRequest, body: bytes, wanted: type[_T]) -> tuple[Media, _T]:
-    """Decode a body; one that may be left out is read as an empty object.
-
-    Raises:
-        Invalid: it is malformed, or not of the wanted form.
-        UnsupportedMediaType: it is neither JSON nor MessagePack.
-
-    """
-    refuse_query(request)
-    return read_body(request, body, wanted)
-
-
-def read_body(request: AnyRequest, body: bytes, wanted: type[_T]) -> tuple[Media, _T]:
-    """Decode a body whose call takes parameters, too; refuses as `read` does."""
-    media = media_of_body(request)
-    return media, decode(media, body, wanted)
-
-
-def decode(media: Media, body: bytes, wanted: type[_T]) -> _T:
-    """Decode a body, or a part of one that is to be refused by itself.
-
-    Raises:
-        Invalid: it is malformed, or not of the wanted form.
-
-    """
-    try:
-        return media.parse(body, wanted)
-    except msgspec.ValidationError as error:
-        raise _invalid(error) from None
-    except msgspec.DecodeError as error:
-        raise Invalid(_malformed(error, body), code=Code.MALFORMED) from None
-    except UnicodeDecodeError as error:
-        raise Invalid(f"the body is not UTF-8 (byte {error.start})", code=Code.MALFORMED) from None
-    except RecursionError:
-        raise Invalid("the body is nested too deeply", code=Code.MALFORMED) from None
-
-
-def read_optional(request: AnyRequest, body: bytes, wanted: type[_T]) -> _T:
-    """Decode a body that may be left out: no bytes are read as an empty object."""
-    if body:
-        return read(request, body, wanted)[1]
-    refuse_query(request)
-    return msgspec.convert({}, wanted)
-
-
-def read_query(request: AnyRequest, wanted: type[_T]) -> _T:
-    """Decode the query; a parameter that is given twice, or that is unknown, is refused.
-
-    Raises:
-        Invalid: it is malformed, or not of the wanted form.
-
-    """
-    text = request.scope["query_string"].decode("ascii", errors="surrogateescape")
-    given: dict[str, str] = {}
-    for name, value in parse_qsl(text, keep_blank_values=True, errors="surrogateescape"):
-        if not _is_unicode(name) or not _is_unicode(value):
-            raise Invalid("percent-encoded UTF-8 is expected", field=_cut(name) if _is_unicode(name) else None)
-        if name in given:
-            raise Invalid("given more than once", field=_cut(name))
-        given[name] = value
-    try:
-        query = msgspec.convert(given, wanted, strict=False)
-    except msgspec.ValidationError as error:
-        raise _invalid(error) from None
-    for name, value in given.items():
-        # The conversion also takes the text "null" for none, which is worth saying only where something is the default.
-        if value.lower() == "null" and getattr(query, name) is None and getattr(wanted(), name) is None:
-            raise Invalid("a value is expected; for none, leave it out", field=name)
-    return query
-
-
-def _is_unicode(text: str) -> bool:
-    """Whether a text has no surrogates, which stand for bytes that could not be decoded."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def read_id(text: str) -> UUID:
-    """Read the id of a task or job from the path.
-
-    Raises:
-        Invalid: it is not a UUID.
-
-    """
-    if not _UUID.fullmatch(text):
-        raise Invalid("a UUID is expected", field="id")
-    return UUID(text)
-
-
-def answer(media: Media, content: object, status: HTTPStatus = HTTPStatus.OK) -> Response[bytes]:
-    """Encode an answer."""
-    return Response(media.write(content), status_code=status, media_type=media)
-
-
-def _invalid(error: msgspec.ValidationError) -> Invalid:
-    """Turn the decoder's words into a field and a rule, in one pass: they can hold a name as long as the body."""
-    rule, found, place = str(error).rpartition(_PLACE)
-    if not found:
-        rule, place = place, ""
-    path = place.removesuffix("`").removeprefix(".")
-    if rule.startswith(_UNKNOWN):
-        return Invalid("there is no such field", field=_name(path, rule, _UNKNOWN), code=Code.UNKNOWN_FIELD)
-    if rule.startswith(_MISSING):
-        return Invalid("required", field=_name(path, rule, _MISSING))
-    return Invalid(_cut(rule), field=_cut(path) or None)
-
-
-def _name(path: str, rule: str, before: str) -> str:
-    name = _cut(rule.removeprefix(before).removesuffix("`"))
-    return f"{_cut(path)}.{name}" if path else name
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
-
-
-def _malformed(error: msgspec.DecodeError, body: bytes) -> str:
-    if not body:
-        return "a body is required"
-    message = str(error)
-    # The decoder says the same of a document that ends early and of a string whose surrogate stands alone.
-    return "the body is cut off, or has an unpaired surrogate escape" if "truncated" in message else message
+    for name, value in scope["headers"]:
+        if name == b"content-length" and value.isdigit() and int(value) > most:
+            raise problems.BodyTooLarge(most)
+    body = b""
+    while True:
+        message = cast("HTTPRequestEvent | HTTPDisconnectEvent", await receive())
+        if message["type"] == "http.disconnect":
+            # Nobody reads this answer.
+            raise Invalid("the body was cut off", code=Code.MALFORMED)
+        body = body + message["body"] if body else message["body"]
+        if len(body) > most:
+            raise problems.BodyTooLarge(most)
+        if not message["more_body"]:
+            return body

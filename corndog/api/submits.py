@@ -2,26 +2,14 @@
 
 from http import HTTPStatus
 
-from litestar import Response
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import RawBody
-
 from corndog.api import examples
 from corndog.api.answers.tasks import Submitted, view
 from corndog.api.contents import OCTETS
+from corndog.api.exchanges import Answer, Call
 from corndog.api.keys import read_key
+from corndog.api.reading import answer, media_of_answer, read, read_query, refuse_compression
 from corndog.api.requests.submits import RawSubmit, SubmitFields, SubmitOnce
-from corndog.api.routing import (
-    ONCE,
-    AnyRequest,
-    answer,
-    media_of_answer,
-    read,
-    read_query,
-    refuse_compression,
-    route,
-    services,
-)
+from corndog.api.routing import ONCE, Endpoint, route
 from corndog.domain.keys import Key
 from corndog.domain.limits import check_media_type, check_size
 from corndog.domain.task import Content, NewTask
@@ -43,14 +31,14 @@ _TAG = "Tasks"
     refuses=ONCE,
     examples=examples.SUBMIT,
 )
-async def submit_task(request: AnyRequest, body: RawBody) -> Response[bytes]:
+async def submit_task(call: Call) -> Answer:
     """Make a task: ready at once, or parked until `delay` is over or `run_at` has come.
 
     Under an idempotency key the same request makes it once, and is answered with its id each time.
     """
-    media, wanted = read(request, body, SubmitOnce)
-    key = read_key(request, wanted.idempotency_key)
-    return await _submit(request, wanted, wanted.to_new(media, services(request).terms), key)
+    media, wanted = read(call, SubmitOnce)
+    key = read_key(call, wanted.idempotency_key)
+    return await _submit(call, wanted, wanted.to_new(media, call.services.terms), key)
 
 
 @route(
@@ -67,21 +55,21 @@ async def submit_task(request: AnyRequest, body: RawBody) -> Response[bytes]:
     refuses=ONCE,
     examples=examples.SUBMIT_RAW,
 )
-async def submit_raw_task(request: AnyRequest, body: RawBody) -> Response[bytes]:
+async def submit_raw_task(call: Call) -> Answer:
     """Make a task whose payload is the request's body, byte for byte, and whose content type is the request's."""
-    wanted = read_query(request, RawSubmit)
-    key = read_key(request, wanted.idempotency_key)
-    refuse_compression(request)
-    media_type = request.headers.get("content-type", OCTETS)
+    wanted = read_query(call, RawSubmit)
+    key = read_key(call, wanted.idempotency_key)
+    refuse_compression(call)
+    media_type = call.header(b"content-type", OCTETS)
     check_media_type(media_type, "Content-Type")
-    check_size(len(body), services(request).terms.payload, "payload")
-    new = wanted.to_task(services(request).terms, Content(body, media_type, is_json=False))
-    return await _submit(request, wanted, new, key)
+    check_size(len(call.body), call.services.terms.payload, "payload")
+    new = wanted.to_task(call.services.terms, Content(call.body, media_type, is_json=False))
+    return await _submit(call, wanted, new, key)
 
 
-async def _submit(request: AnyRequest, wanted: SubmitFields, new: NewTask, key: str | None) -> Response[bytes]:
-    submits = services(request).submits
-    reply = media_of_answer(request)
+async def _submit(call: Call, wanted: SubmitFields, new: NewTask, key: str | None) -> Answer:
+    submits = call.services.submits
+    reply = media_of_answer(call)
     if key is None:
         task = await submits.submit(new)
         return answer(reply, Submitted(task.id, view(reply, task), replayed=False), HTTPStatus.CREATED)
@@ -91,7 +79,7 @@ async def _submit(request: AnyRequest, wanted: SubmitFields, new: NewTask, key: 
     return answer(reply, Submitted(task_id, shown, done.replayed), HTTPStatus.CREATED)
 
 
-HANDLERS: list[HTTPRouteHandler] = [
+HANDLERS: list[Endpoint] = [
     submit_task,
     submit_raw_task,
 ]

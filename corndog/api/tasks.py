@@ -1,26 +1,13 @@
 """The calls that hand tasks out and move them."""
 
-from litestar import Response
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import FromPath, RawBody
-
 from corndog.api import examples
 from corndog.api.answers.tasks import Changed, Many, changed, view_entry
 from corndog.api.answers.workers import Beats, view_beats
+from corndog.api.exchanges import Answer, Call
+from corndog.api.reading import answer, caller_of, media_of_answer, read, read_id
 from corndog.api.requests.tasks import Next, Release, Update
 from corndog.api.requests.workers import Heartbeat
-from corndog.api.routing import (
-    BODY,
-    WRITE,
-    AnyRequest,
-    answer,
-    caller_of,
-    media_of_answer,
-    read,
-    read_id,
-    route,
-    services,
-)
+from corndog.api.routing import BODY, WRITE, Endpoint, route
 
 _TAG = "Tasks"
 
@@ -36,19 +23,19 @@ _TAG = "Tasks"
     refuses=BODY,
     examples=examples.NEXT,
 )
-async def claim_tasks(request: AnyRequest, body: RawBody) -> Response[bytes]:
+async def claim_tasks(call: Call) -> Answer:
     """Hand out up to `count` ready tasks: highest priority first, then oldest, over all the queues.
 
     The states of each swap and its clock starts. If nothing is ready it waits for the first task for `wait` seconds;
     then an empty list is the answer. A client that hangs up claims nothing, or its tasks are released at once.
     """
-    _, wanted = read(request, body, Next)
-    claim = wanted.to_claim(services(request).terms)
-    async with caller_of(request) as caller:
-        entries = await services(request).claims.claim(
+    _, wanted = read(call, Next)
+    claim = wanted.to_claim(call.services.terms)
+    async with caller_of(call) as caller:
+        entries = await call.services.claims.claim(
             claim, wanted.to_wait(), caller, with_dependencies="dependencies" in wanted.include
         )
-    reply = media_of_answer(request)
+    reply = media_of_answer(call)
     return answer(reply, Many([view_entry(reply, entry) for entry in entries]))
 
 
@@ -63,18 +50,16 @@ async def claim_tasks(request: AnyRequest, body: RawBody) -> Response[bytes]:
     refuses=BODY,
     examples=examples.HEARTBEAT,
 )
-async def heartbeat_tasks(request: AnyRequest, body: RawBody) -> Response[bytes]:
+async def heartbeat_tasks(call: Call) -> Answer:
     """Extend the leases of all deliveries that a worker holds: a deadline becomes now and the length of its clock.
 
     Before half of a lease is over, the present one may be the answer. A delivery that is `lost` or `canceled` may
     write no more: stop working on it. A worker that is to `drain` claims no more, and ends once it holds nothing.
     """
-    media, wanted = read(request, body, Heartbeat)
-    terms = services(request).terms
-    told = await services(request).workers.beat(
-        wanted.worker_id, wanted.to_metadata(media, terms), wanted.to_holds(terms)
-    )
-    return answer(media_of_answer(request), view_beats(told))
+    media, wanted = read(call, Heartbeat)
+    terms = call.services.terms
+    told = await call.services.workers.beat(wanted.worker_id, wanted.to_metadata(media, terms), wanted.to_holds(terms))
+    return answer(media_of_answer(call), view_beats(told))
 
 
 @route(
@@ -88,15 +73,15 @@ async def heartbeat_tasks(request: AnyRequest, body: RawBody) -> Response[bytes]
     refuses=WRITE,
     examples=examples.UPDATE,
 )
-async def update_task(request: AnyRequest, body: RawBody, task_id: FromPath[str]) -> Response[bytes]:
+async def update_task(call: Call) -> Answer:
     """Move a task to `new_state`, where it is ready and nobody holds it; or write its progress.
 
     A held task is written with its `delivery`, any other with its `current_state`.
     """
-    media, wanted = read(request, body, Update)
-    change = wanted.to_change(media, services(request).terms)
-    written = await services(request).tasks.update(read_id(task_id), wanted.to_match(), change)
-    reply = media_of_answer(request)
+    media, wanted = read(call, Update)
+    change = wanted.to_change(media, call.services.terms)
+    written = await call.services.tasks.update(read_id(call), wanted.to_match(), change)
+    reply = media_of_answer(call)
     return answer(reply, changed(reply, written))
 
 
@@ -111,15 +96,15 @@ async def update_task(request: AnyRequest, body: RawBody, task_id: FromPath[str]
     refuses=WRITE,
     examples=examples.RELEASE,
 )
-async def release_task(request: AnyRequest, body: RawBody, task_id: FromPath[str]) -> Response[bytes]:
+async def release_task(call: Call) -> Answer:
     """Give a held task back to the states it had when it was ready; at once, or after a delay."""
-    _, wanted = read(request, body, Release)
-    written = await services(request).tasks.release(read_id(task_id), wanted.to_match(), wanted.to_delay())
-    reply = media_of_answer(request)
+    _, wanted = read(call, Release)
+    written = await call.services.tasks.release(read_id(call), wanted.to_match(), wanted.to_delay())
+    reply = media_of_answer(call)
     return answer(reply, changed(reply, written))
 
 
-HANDLERS: list[HTTPRouteHandler] = [
+HANDLERS: list[Endpoint] = [
     claim_tasks,
     heartbeat_tasks,
     update_task,

@@ -2,16 +2,14 @@
 
 from http import HTTPStatus
 
-from litestar import Response
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import RawBody
-
 from corndog.api import examples
 from corndog.api.answers.workers import Drained, Fleet, view_workers
 from corndog.api.cursors import decode_name_cursor, encode_cursor
+from corndog.api.exchanges import Answer, Call
 from corndog.api.queries import WorkersQuery
+from corndog.api.reading import answer, media_of_answer, read, read_query
 from corndog.api.requests.workers import Drain
-from corndog.api.routing import BODY, AnyRequest, answer, media_of_answer, read, read_query, route, services
+from corndog.api.routing import BODY, Endpoint, route
 
 _TAG = "Workers"
 
@@ -27,16 +25,16 @@ _TAG = "Workers"
     refuses=(HTTPStatus.BAD_REQUEST, HTTPStatus.SERVICE_UNAVAILABLE),
     examples=examples.WORKERS,
 )
-async def list_workers(request: AnyRequest) -> Response[bytes]:
+async def list_workers(call: Call) -> Answer:
     """List all workers that send heartbeats or hold tasks, by name, each with what it holds.
 
     With `active_since` only those seen within that time. `next_cursor` leads to the next page under the same filter.
     """
-    wanted = read_query(request, WorkersQuery)
+    wanted = read_query(call, WorkersQuery)
     filters = wanted.to_filter()
-    limit = wanted.to_limit(services(request).terms)
-    page = await services(request).workers.page(filters, decode_name_cursor(wanted.cursor, filters), limit)
-    reply = media_of_answer(request)
+    limit = wanted.to_limit(call.services.terms)
+    page = await call.services.workers.page(filters, decode_name_cursor(wanted.cursor, filters), limit)
+    reply = media_of_answer(call)
     return answer(reply, Fleet(view_workers(reply, page.workers), encode_cursor(page.following, filters)))
 
 
@@ -51,16 +49,16 @@ async def list_workers(request: AnyRequest) -> Response[bytes]:
     refuses=BODY,
     examples=examples.DRAIN,
 )
-async def drain_workers(request: AnyRequest, body: RawBody) -> Response[bytes]:
+async def drain_workers(call: Call) -> Answer:
     """Have workers told by their heartbeats, until it is taken back, to take no more tasks and to end."""
-    _, wanted = read(request, body, Drain)
-    ids = wanted.to_ids(services(request).terms)
-    workers = services(request).workers
+    _, wanted = read(call, Drain)
+    ids = wanted.to_ids(call.services.terms)
+    workers = call.services.workers
     drained = await (workers.drain_all(drains=wanted.drain) if ids is None else workers.drain(ids, drains=wanted.drain))
-    return answer(media_of_answer(request), Drained(list(drained.marked), list(drained.unknown)))
+    return answer(media_of_answer(call), Drained(list(drained.marked), list(drained.unknown)))
 
 
-HANDLERS: list[HTTPRouteHandler] = [
+HANDLERS: list[Endpoint] = [
     list_workers,
     drain_workers,
 ]

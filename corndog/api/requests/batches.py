@@ -7,9 +7,9 @@ from msgspec import Meta, Raw
 
 from corndog.api.fields import IdempotencyKey
 from corndog.api.media import Media
+from corndog.api.reading import decode
 from corndog.api.requests.base import Body
 from corndog.api.requests.submits import Submit
-from corndog.api.routing import decode
 from corndog.domain.errors import Fault, Invalid
 from corndog.domain.limits import Terms
 from corndog.domain.task import NewTask
