@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 
 from litestar import Litestar
+from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 
 from corndog.api import docs, openapi, problems, routing
@@ -197,6 +198,7 @@ def create_app(settings: Settings, store: Database | None = None) -> Litestar:
     endpoints = [*HANDLERS, *docs.endpoints(services.terms)]
     return Litestar(
         routing.serve(endpoints, services, settings.max_body_bytes),
+        state=State({"services": services}),
         lifespan=[lifespan],
         exception_handlers={
             HTTPException: problems.refuse_http,

@@ -159,13 +159,13 @@ async def test_calls_that_wait_are_answered_when_the_database_comes_back_in_time
 async def test_connections_that_the_database_closed_are_not_used_again(far: Api, between: Line) -> None:
     for _ in range(3):
         # As many as the pool has.
-        await asyncio.gather(*(far.submit() for _ in range(16)))
+        await asyncio.gather(*(far.list() for _ in range(16)))
         await between.cut()
         await between.open()
         # Whatever the server's loop was told before, it has seen after another request.
         await far.client.get("/healthz")
         assert [(await far.client.get("/readyz")).status_code for _ in range(8)] == [200] * 8
-        await asyncio.gather(*(far.submit() for _ in range(16)))
+        await asyncio.gather(*(far.list() for _ in range(16)))
 
 
 async def test_a_silent_database_holds_nobody_for_ever(far: Api, between: Line) -> None:
