@@ -24,6 +24,19 @@ async def in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 @contextmanager
+def begun_after(seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> Iterator[None]:
+    """Begin work beside the block if it takes longer than so many seconds, and cancel it at its end."""
+    begun: list[asyncio.Task[None]] = []
+    timer = asyncio.get_running_loop().call_later(seconds, lambda: begun.append(asyncio.create_task(work())))
+    try:
+        yield
+    finally:
+        timer.cancel()
+        for task in begun:
+            task.cancel()
+
+
+@contextmanager
 def on_end(react: Callable[[], None]) -> Iterator[None]:
     """React in this loop as soon as the process is told to end, besides what its server does then."""
     if threading.current_thread() is not threading.main_thread():

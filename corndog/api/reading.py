@@ -1,8 +1,8 @@
 """How handlers read their requests and write their answers."""
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import TypeVar
 from urllib.parse import parse_qsl
@@ -16,7 +16,7 @@ from corndog.api.media import Media
 from corndog.api.problems import UnsupportedMediaType
 from corndog.api.queries import Query
 from corndog.domain.errors import Code, Invalid
-from corndog.lifetime import in_background
+from corndog.lifetime import begun_after
 from corndog.service.polls import Caller
 
 _T = TypeVar("_T")
@@ -26,12 +26,15 @@ _UNKNOWN = "Object contains unknown field `"
 _MISSING = "Object missing required field `"
 _SHOWN_MAX = 500
 """How much of what was sent a refusal shows, in characters."""
+_A_WHILE = 0.02
+"""Seconds within which nobody hangs up."""
+
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 
 
-@asynccontextmanager
-async def caller_of(call: Call) -> AsyncIterator[Caller]:
-    """Watch, for as long as the block runs, whether the client hangs up. The body has to be read before."""
+@contextmanager
+def caller_of(call: Call) -> Iterator[Caller]:
+    """Watch, if the block takes a while, whether the client hangs up meanwhile. The body has to be read before."""
     caller = Caller()
 
     async def watch() -> None:
@@ -39,7 +42,7 @@ async def caller_of(call: Call) -> AsyncIterator[Caller]:
             pass
         caller.hang_up()
 
-    async with in_background(watch()):
+    with begun_after(_A_WHILE, watch):
         yield caller
 
 

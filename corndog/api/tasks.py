@@ -31,7 +31,7 @@ async def claim_tasks(call: Call) -> Answer:
     """
     _, wanted = read(call, Next)
     claim = wanted.to_claim(call.services.terms)
-    async with caller_of(call) as caller:
+    with caller_of(call) as caller:
         entries = await call.services.claims.claim(
             claim, wanted.to_wait(), caller, with_dependencies="dependencies" in wanted.include
         )

@@ -19,7 +19,6 @@ LIFE_MAX = timedelta(seconds=30)
 _DROP_LIFE = timedelta(seconds=5)
 """How long a lease that was dropped can't be kept: longer than a heartbeat takes from its commit to its key."""
 
-_NOTHING = b""
 _LIFE_MIN = timedelta(milliseconds=10)
 
 
@@ -51,6 +50,7 @@ class Leases:
 
     def __init__(self, link: Link) -> None:
         self._link = link
+        self._drop = link.script("drop")
 
     async def get(self, ids: Sequence[UUID]) -> list[Lease | None]:
         """Look up what is known of tasks."""
@@ -81,13 +81,7 @@ class Leases:
         if not (keys := self._keys(ids)):
             return
 
-        async def write() -> None:
-            pipeline = self._link.client.pipeline(transaction=False)
-            for key in keys:
-                pipeline.set(key, _NOTHING, px=_DROP_LIFE)
-            await pipeline.execute()
-
-        await self._link.call(write, spoils=keys)
+        await self._link.call(lambda: self._drop(keys, [round(_DROP_LIFE.total_seconds() * 1000)]), spoils=keys)
 
     def _keys(self, ids: Iterable[UUID]) -> list[str]:
         return [self._key(task_id) for task_id in ids]

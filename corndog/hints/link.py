@@ -7,9 +7,10 @@ trusted any more, and only then closes again; so no request ever serves as the t
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
+from importlib.resources import files
 from itertools import islice
 from time import monotonic
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.retry import Retry
@@ -23,6 +24,8 @@ from corndog.observability import metrics
 logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
+
+LUA = files("corndog.hints") / "lua"
 
 FAILURES: Final = (RedisError, OSError, TimeoutError)
 """Everything by which a call to Redis can fail."""
@@ -78,6 +81,10 @@ class Link:
     def key_of(self, kind: str, window: Window) -> str:
         """Name a key of a window; the names in it have no control characters."""
         return self.key(kind, f"{window.queue}\0{window.state}")
+
+    def script(self, name: str) -> Callable[..., Awaitable[Any]]:
+        """Read a script `lua/<name>.lua`: it is called with its keys and arguments."""
+        return self.client.register_script((LUA / f"{name}.lua").read_text())
 
     async def call(self, command: Callable[[], Awaitable[_T]], spoils: Collection[str] = ()) -> _T:
         """Run a command. If it is not carried out, or not surely, the keys that it spoils are deleted in time.

@@ -17,10 +17,9 @@ That a refill goes on from the edge is what makes it cheap where the head of the
 lost before the edge, since a process died, is offered again by whoever reads the head of the queue from time to time.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from corndog.domain.limits import WINDOW_SIZE_MAX
@@ -40,7 +39,6 @@ _EDGE_LIFE = timedelta(hours=1)
 _OFFERS_MAX = WINDOW_SIZE_MAX + 1
 """How many offers are kept during a refill: one more than any server's window holds, so that a cut is noticed."""
 
-_LUA = files("corndog.hints") / "lua"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _RANK_OFFSET = 2**31
@@ -78,7 +76,7 @@ class Windows:
         self.size = size
         self._link = link
         self._offer, self._take, self._begin, self._finish, self._peek = (
-            self._script(name) for name in ("offer", "take", "begin", "finish", "peek")
+            link.script(name) for name in ("offer", "take", "begin", "finish", "peek")
         )
 
     async def offer(
@@ -150,9 +148,6 @@ class Windows:
 
     def _keys(self, windows: Iterable[Window], *kinds: str) -> list[str]:
         return [self._link.key_of(kind, window) for window in windows for kind in kinds]
-
-    def _script(self, name: str) -> Callable[..., Awaitable[Any]]:
-        return self._link.client.register_script((_LUA / f"{name}.lua").read_text())
 
 
 def _member(order: Order) -> str:

@@ -139,15 +139,16 @@ class Database:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Connection]:
-        async with self.engine.connect() as pooled:
-            raw = await pooled.get_raw_connection()
-            try:
-                yield cast("Connection", raw.driver_connection)
-            except BaseException as error:
-                # A lost connection can't be used again; one whose statement was cancelled half-way must not be.
-                if isinstance(error, asyncio.CancelledError) or meaning(error) is Meaning.LOST:
-                    await asyncio.shield(pooled.invalidate())
-                raise
+        pooled = await self.engine.raw_connection()
+        try:
+            yield cast("Connection", pooled.driver_connection)
+        except BaseException as error:
+            # A lost connection can't be used again; one whose statement was cancelled half-way must not be.
+            if isinstance(error, asyncio.CancelledError) or meaning(error) is Meaning.LOST:
+                pooled.invalidate()
+            raise
+        finally:
+            pooled.close()
 
 
 def _refuse_closed(connection: Any, _record: object, _proxy: object) -> None:  # noqa: ANN401 - the pool's own

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import msgspec
 
+from corndog.domain import transitions
 from corndog.domain.task import (
     Candidate,
     Change,
@@ -83,7 +84,10 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def submit(connection: Connection, items: Sequence[Submission]) -> dict[UUID, Task]:
-    """Submit tasks in the order given; ids that exist already are left alone and not answered."""
+    """Submit tasks in the order given; ids that exist already are left alone and not answered.
+
+    The statement tells which it has written, and when: all else is said by the rule that it restates.
+    """
     news = [item.new for item in items]
     policies = [new.policy for new in news]
     members = [item.member for item in items]
@@ -111,7 +115,12 @@ async def submit(connection: Connection, items: Sequence[Submission]) -> dict[UU
         [member.name if member else None for member in members],
         [member.waiting_on if member else 0 for member in members],
     )
-    return _by_id(written)
+    now: dict[UUID, datetime] = dict(map(tuple, written))
+    return {
+        item.id: transitions.submit(item.new, item.id, now[item.id], place, item.member)
+        for place, item in enumerate(items)
+        if item.id in now
+    }
 
 
 async def end(

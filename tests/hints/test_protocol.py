@@ -5,7 +5,7 @@ time it is noticed.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 import pytest
@@ -16,8 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from hypothesis.stateful import run_state_machine_as_test as run_machine
 
 from corndog.domain.task import Phase, Window
-from corndog.hints.link import Link
-from corndog.hints.windows import _LUA, Windows
+from corndog.hints.link import LUA, Link
+from corndog.hints.windows import Windows
 from tests.hints.places import TIMEOUT, new_prefix
 from tests.hints.world import ROUNDS, WINDOWS, Broken, Fate, Flaws, Operation, Steps, World
 
@@ -42,16 +42,10 @@ class BrokenWindows(Windows):
     """Windows with one script changed in one place."""
 
     def __init__(self, link: Link, size: int, name: str, was: str, becomes: str) -> None:
-        self._change = name, was, becomes
         super().__init__(link, size)
-
-    def _script(self, name: str) -> Callable[..., Awaitable[Any]]:
-        broken, was, becomes = self._change
-        if name != broken:
-            return super()._script(name)
-        text = (_LUA / f"{name}.lua").read_text()
+        text = (LUA / f"{name}.lua").read_text()
         assert text.count(was) == 1
-        return self._link.client.register_script(text.replace(was, becomes))
+        setattr(self, f"_{name}", link.client.register_script(text.replace(was, becomes)))
 
 
 class Machine(RuleBasedStateMachine):

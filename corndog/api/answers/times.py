@@ -10,4 +10,4 @@ def seconds(duration: timedelta | None) -> float | None:
 
 def text(time: datetime) -> str:
     """Write a time of the database, which is in UTC. MessagePack has a type for times; requests take text in both."""
-    return f"{time.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+    return time.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"

@@ -43,7 +43,7 @@ submitted AS (
         CASE WHEN waiting_on > 0 THEN delay END, CASE WHEN waiting_on > 0 THEN run_at END
     FROM item
     ON CONFLICT (id) DO NOTHING
-    RETURNING {record}
+    RETURNING t.id, t.update_time
 ),
 given AS (
     INSERT INTO payloads (id, bytes, content_type, is_json)
@@ -52,5 +52,5 @@ given AS (
     WHERE payload IS NOT NULL
     ON CONFLICT (id) DO NOTHING
 )
-SELECT {record}
-FROM submitted AS t
+SELECT id, update_time
+FROM submitted
