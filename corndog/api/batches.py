@@ -1,24 +1,45 @@
-"""The call that submits many tasks."""
+"""The calls that submit and end many tasks at once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
 from corndog.api import examples
-from corndog.api.answers.batches import BatchSubmitted, view_batch
+from corndog.api.answers.batches import (
+    BatchSubmitted,
+    ManyCompleted,
+    ManyFailed,
+    view_batch,
+    view_completed,
+    view_failed,
+)
+from corndog.api.claims import check_claim, claim_next
 from corndog.api.exchanges import Answer, Call
 from corndog.api.keys import read_key
 from corndog.api.problems import Problem, problem_of
 from corndog.api.queries import BatchQuery
-from corndog.api.reading import answer, media_of_answer, read_body, read_query
+from corndog.api.reading import answer, answered, media_of_answer, prefers_minimal, read_body, read_query
 from corndog.api.requests.base import at_most
-from corndog.api.requests.batches import Batch, read_item, refuse_all
-from corndog.api.routing import ONCE, Endpoint, route
-from corndog.domain.errors import Invalid
+from corndog.api.requests.batches import (
+    Batch,
+    CompleteItem,
+    CompleteMany,
+    FailItem,
+    FailMany,
+    read_item,
+    read_items,
+    refuse_all,
+)
+from corndog.api.routing import ONCE, WRITE, Endpoint, route
+from corndog.domain.errors import CorndogError, Invalid, Unavailable
 from corndog.domain.keys import Key
 from corndog.domain.task import NewTask
 from corndog.service.requests import hash_of
 from corndog.service.submits import Submits, Submitted
+from corndog.service.writes import Written
+
+_Asked = TypeVar("_Asked")
 
 
 @route(
@@ -29,6 +50,7 @@ from corndog.service.submits import Submits, Submitted
     summary="Submit many tasks",
     takes=Batch,
     takes_key=True,
+    takes_preference=True,
     query=BatchQuery,
     gives=BatchSubmitted,
     refuses=ONCE,
@@ -63,7 +85,8 @@ async def submit_tasks(call: Call) -> Answer:
     if submitted.replayed:
         problems = msgspec.msgpack.decode(submitted.answer, type=dict[int, Problem]) if submitted.answer else {}
     reply = media_of_answer(call)
-    return answer(reply, view_batch(reply, submitted, problems))
+    minimal = prefers_minimal(call)
+    return answered(answer(reply, view_batch(reply, submitted, problems, minimal=minimal)), minimal=minimal)
 
 
 async def _submit(
@@ -79,4 +102,100 @@ async def _submit(
     return Submitted(ids=[task.id for task in tasks], tasks=tasks)
 
 
-HANDLERS: list[Endpoint] = [submit_tasks]
+@route(
+    "POST",
+    "/v1/tasks/complete",
+    operation_id="complete_tasks",
+    tag="Tasks",
+    summary="Complete many tasks",
+    takes=CompleteMany,
+    takes_preference=True,
+    query=BatchQuery,
+    gives=ManyCompleted,
+    refuses=WRITE,
+    examples=examples.COMPLETE_MANY,
+)
+async def complete_tasks(call: Call) -> Answer:
+    """Complete many tasks, each as a single completion does; one that is refused stops no other.
+
+    With `atomic` one that is refused refuses all. What `claim` asks for is handed out once they are committed.
+    """
+    media, wanted = read_body(call, CompleteMany)
+    check_claim(call, wanted.claim)
+    endings = call.services.endings
+    done = await _each(
+        call,
+        read_items(media, call.services.terms, wanted.tasks, CompleteItem),
+        endings.complete_many,
+        endings.complete_all_or_none,
+    )
+    claimed = await claim_next(call, wanted.claim)
+    reply, minimal = media_of_answer(call), prefers_minimal(call)
+    results = [view_completed(reply, one, minimal=minimal) for one in done]
+    return answered(
+        answer(reply, ManyCompleted(results=results, failed=_refused(done), claimed=claimed)), minimal=minimal
+    )
+
+
+@route(
+    "POST",
+    "/v1/tasks/fail",
+    operation_id="fail_tasks",
+    tag="Tasks",
+    summary="Report many failed tries",
+    takes=FailMany,
+    takes_preference=True,
+    query=BatchQuery,
+    gives=ManyFailed,
+    refuses=WRITE,
+    examples=examples.FAIL_MANY,
+)
+async def fail_tasks(call: Call) -> Answer:
+    """Report failed tries of many tasks, each as a single report does; one that is refused stops no other.
+
+    With `atomic` one that is refused refuses all.
+    """
+    media, wanted = read_body(call, FailMany)
+    endings = call.services.endings
+    done = await _each(
+        call,
+        read_items(media, call.services.terms, wanted.tasks, FailItem),
+        endings.fail_many,
+        endings.fail_all_or_none,
+    )
+    reply, minimal = media_of_answer(call), prefers_minimal(call)
+    results = [view_failed(reply, one, minimal=minimal) for one in done]
+    return answered(answer(reply, ManyFailed(results, _refused(done))), minimal=minimal)
+
+
+async def _each(
+    call: Call,
+    items: Sequence[_Asked | Invalid],
+    write_many: Callable[[Sequence[_Asked]], Awaitable[Sequence[Written | CorndogError]]],
+    write_all_or_none: Callable[[Sequence[_Asked]], Awaitable[Sequence[Written]]],
+) -> Sequence[Written | CorndogError]:
+    """Write the items that are right, and tell for all what became of them.
+
+    Raises:
+        CorndogError: with `atomic`, what the first item was refused for; or nothing could be written at all.
+
+    """
+    is_atomic = read_query(call, BatchQuery).atomic
+    wrong = {place: item for place, item in enumerate(items) if isinstance(item, Invalid)}
+    if wrong and is_atomic:
+        raise refuse_all(wrong)
+    right = [item for item in items if not isinstance(item, Invalid)]
+    if is_atomic:
+        return await write_all_or_none(right)
+    written = await write_many(right)
+    if written and all(isinstance(one, Unavailable) for one in written):
+        raise next(one for one in written if isinstance(one, Unavailable))
+    outcomes = iter(written)
+    return [item if isinstance(item, Invalid) else next(outcomes) for item in items]
+
+
+def _refused(done: Iterable[Written | CorndogError]) -> int:
+    return sum(isinstance(one, CorndogError) for one in done)
+
+
+HANDLERS: list[Endpoint] = [submit_tasks, complete_tasks, fail_tasks]

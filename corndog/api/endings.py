@@ -2,12 +2,14 @@
 
 from corndog.api import examples
 from corndog.api.answers.tasks import Changed, Completed, ManyRevived, changed, view, view_revived
+from corndog.api.claims import check_claim, claim_next
 from corndog.api.exchanges import Answer, Call
 from corndog.api.reading import answer, media_of_answer, read, read_id, read_optional
-from corndog.api.requests.endings import Cancel, Complete, Fail, Revive, ReviveMany
+from corndog.api.requests.endings import Cancel, CompleteAndClaim, Fail, Revive, ReviveMany
 from corndog.api.routing import BODY, WRITE, Endpoint, route
 from corndog.domain.errors import CorndogError
 from corndog.domain.listing import Include, Place
+from corndog.service.endings import Completing, Failing
 
 _TAG = "Tasks"
 
@@ -18,7 +20,7 @@ _TAG = "Tasks"
     operation_id="complete_task",
     tag=_TAG,
     summary="Complete a task",
-    takes=Complete,
+    takes=CompleteAndClaim,
     gives=Completed,
     refuses=WRITE,
     examples=examples.COMPLETE,
@@ -26,16 +28,26 @@ _TAG = "Tasks"
 async def complete_task(call: Call) -> Answer:
     """Archive a task as completed, keep its result, and submit its next tasks, all in one transaction.
 
-    The same request again is answered the same, and marked as replayed.
+    The same request again is answered the same, and marked as replayed. Once it is committed, what `claim` asks for is
+    handed out with the answer: so a worker's loop is one request for each task.
     """
-    media, wanted = read(call, Complete)
+    media, wanted = read(call, CompleteAndClaim)
     terms = call.services.terms
+    check_claim(call, wanted.claim)
     written = await call.services.endings.complete(
-        read_id(call), wanted.to_match(), wanted.to_result(media, terms), wanted.to_next(media, terms)
+        Completing(read_id(call), wanted.to_match(), wanted.to_result(media, terms), wanted.to_next(media, terms))
     )
+    claimed = await claim_next(call, wanted.claim)
     reply = media_of_answer(call)
-    task = view(reply, written.task)
-    return answer(reply, Completed(task, list(written.next_task_ids), written.replayed))
+    return answer(
+        reply,
+        Completed(
+            task=view(reply, written.task),
+            next_tasks=list(written.next_task_ids),
+            replayed=written.replayed,
+            claimed=claimed,
+        ),
+    )
 
 
 @route(
@@ -75,7 +87,7 @@ async def fail_task(call: Call) -> Answer:
     When none is left, or the failure is not `retryable`, it is archived as failed: a dead letter, which can be revived.
     """
     _, wanted = read(call, Fail)
-    written = await call.services.endings.fail(read_id(call), wanted.to_match(), wanted.to_failure())
+    written = await call.services.endings.fail(Failing(read_id(call), wanted.to_match(), wanted.to_failure()))
     reply = media_of_answer(call)
     return answer(reply, changed(reply, written))
 

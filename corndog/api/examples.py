@@ -151,6 +151,32 @@ FAIL = {
     "request": {"delivery": 1, "error": "no route to host"},
     "answer": {"task": _RETRYING, "replayed": False},
 }
+COMPLETE_MANY = {
+    "request": {
+        "tasks": [{"id": ID, "delivery": 1}, {"id": _NEXT_ID, "delivery": 1, "result": {"sent": True}}],
+        "claim": {"queue": "email", "count": 2},
+    },
+    "query": {"atomic": False},
+    "answer": {
+        "results": [
+            {"status": 200, "id": ID, "task": _ended("completed"), "replayed": False, "next_tasks": []},
+            {
+                "status": 200,
+                "id": _NEXT_ID,
+                "task": _ended("completed") | {"id": _NEXT_ID},
+                "replayed": False,
+                "next_tasks": [],
+            },
+        ],
+        "failed": 0,
+        "claimed": {"tasks": [_HELD | _PAYLOAD]},
+    },
+}
+FAIL_MANY = {
+    "request": {"tasks": [{"id": ID, "delivery": 1, "error": "no route to host"}]},
+    "query": {"atomic": False},
+    "answer": {"results": [{"status": 200, "id": ID, "task": _RETRYING, "replayed": False}], "failed": 0},
+}
 REVIVE: dict[str, Any] = {"request": {}, "answer": {"task": _REVIVED, "replayed": False}}
 REVIVE_MANY = {
     "request": {"filter": {"queue": "email"}},

@@ -13,7 +13,9 @@ from corndog.api.keys import FIELD, HEADER
 from corndog.api.links import LINKS
 from corndog.api.media import Media
 from corndog.api.problems import PROBLEM_JSON, Problem
+from corndog.api.reading import PREFER
 from corndog.api.requests.base import Body
+from corndog.api.requests.batches import CompleteItem, FailItem
 from corndog.api.routing import Operation
 from corndog.domain.limits import CONTROL_PATTERN, NAME_MAX, Terms
 
@@ -60,20 +62,22 @@ def document(terms: Terms) -> bytes:
 
 
 def _schemas(terms: Terms) -> dict[str, Json]:
-    structs: list[type] = [Problem]
+    structs: list[type] = [Problem, CompleteItem, FailItem]
     for operation in _OPERATIONS:
         structs += [struct for struct in (operation.takes, operation.gives, operation.query) if struct]
     _, schemas = msgspec.json.schema_components(dict.fromkeys(structs), ref_template=_REF)
     for body in _bodies(Body):
         if body.FORBIDDEN and body.__name__ in schemas:
             schemas[body.__name__]["not"] = {"anyOf": body.FORBIDDEN}
-    # Items of a batch are decoded one by one, each as a submit.
-    schemas["Batch"]["properties"]["tasks"]["items"] = {"$ref": _REF.format(name="Submit")}
-    # Limits that an operator sets are not part of the types.
-    schemas["Batch"]["properties"]["tasks"]["maxItems"] = terms.items
+    # Items of a batch are decoded one by one, each as a body of its own.
+    for batch, item in {"Batch": "Submit", "CompleteMany": "CompleteItem", "FailMany": "FailItem"}.items():
+        schemas[batch]["properties"]["tasks"]["items"] = {"$ref": _REF.format(name=item)}
+        # Limits that an operator sets are not part of the types.
+        schemas[batch]["properties"]["tasks"]["maxItems"] = terms.items
     schemas["Next"]["properties"]["count"]["maximum"] = terms.items
     schemas["Next"]["properties"]["queues"]["anyOf"][0]["maxItems"] = terms.items
-    schemas["Complete"]["properties"]["next_tasks"]["anyOf"][0]["maxItems"] = terms.items
+    for complete in ("CompleteAndClaim", "CompleteItem"):
+        schemas[complete]["properties"]["next_tasks"]["anyOf"][0]["maxItems"] = terms.items
     schemas["ReviveMany"]["properties"]["ids"]["anyOf"][0]["maxItems"] = terms.items
     schemas["ReviveMany"]["properties"]["limit"]["maximum"] = terms.items
     schemas["Drain"]["properties"]["worker_ids"]["anyOf"][0]["maxItems"] = terms.items
@@ -162,6 +166,10 @@ def _header_parameters(operation: Operation) -> Iterable[Json]:
         schema = {"type": "string", "minLength": 1, "maxLength": NAME_MAX, "pattern": CONTROL_PATTERN}
         description = f"The same request under the same key is done once; instead of `{FIELD}`."
         yield {"name": HEADER, "in": "header", "required": False, "schema": schema, "description": description}
+    if operation.takes_preference:
+        schema = {"type": "string", "enum": ["return=minimal"]}
+        description = "Leaves the tasks out of the results."
+        yield {"name": PREFER, "in": "header", "required": False, "schema": schema, "description": description}
 
 
 def _success(operation: Operation) -> Json:

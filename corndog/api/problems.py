@@ -43,6 +43,9 @@ _CODE = {
 }
 
 
+_FAULT = "the server failed; its log says more"
+
+
 class Present(msgspec.Struct):
     """What a task that did not match is like."""
 
@@ -79,8 +82,7 @@ class UnsupportedMediaType(CorndogError):
     """The body is in an encoding that this call does not take; `field` is the header that says so."""
 
     def __init__(self, field: str, given: str, rule: str) -> None:
-        super().__init__(Code.MALFORMED, f"{field} {given!r} is not supported: {rule}")
-        self.field = field
+        super().__init__(Code.MALFORMED, f"{field} {given!r} is not supported: {rule}", field=field)
 
 
 class BodyTooLarge(TooLarge):
@@ -96,7 +98,9 @@ class BodyTooLarge(TooLarge):
 def refuse(error: CorndogError) -> Answer:
     """Answer a refusal by the rules or the store."""
     if isinstance(error, UnsupportedMediaType):
-        return _answer(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, UNSUPPORTED_MEDIA_TYPE, str(error), field=error.field)
+        return _answer(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, UNSUPPORTED_MEDIA_TYPE, str(error), field=error.field or UNGIVEN
+        )
     headers = {"Retry-After": str(error.retry_after)} if isinstance(error, Unavailable) else {}
     return _write(problem_of(error), headers)
 
@@ -107,10 +111,18 @@ def problem_of(error: CorndogError) -> Problem:
         next(status for kind, status in _STATUS.items() if isinstance(error, kind)),
         error.code,
         str(error),
-        field=error.field or UNGIVEN if isinstance(error, Invalid) else UNGIVEN,
+        field=error.field or UNGIVEN,
         task=_present(error.task) if isinstance(error, Conflict) and error.task else UNGIVEN,
         errors=_faults(error) if isinstance(error, Invalid) and error.faults else UNGIVEN,
     )
+
+
+def problem_of_any(error: Exception) -> Problem:
+    """Describe a refusal, or a fault of ours, of which the client learns nothing but that it is one."""
+    if isinstance(error, CorndogError):
+        return problem_of(error)
+    logger.error("a part of a call failed", exc_info=error)
+    return _problem(HTTPStatus.INTERNAL_SERVER_ERROR, INTERNAL_ERROR, _FAULT)
 
 
 def refuse_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
@@ -125,7 +137,7 @@ def refuse_http(request: Request[Any, Any, Any], error: HTTPException) -> Respon
 def fail(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     """Answer a fault of ours, of which the client learns nothing but that it is one."""
     logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return _response(_answer(HTTPStatus.INTERNAL_SERVER_ERROR, INTERNAL_ERROR, "the server failed; its log says more"))
+    return _response(_answer(HTTPStatus.INTERNAL_SERVER_ERROR, INTERNAL_ERROR, _FAULT))
 
 
 def _response(answer: Answer) -> Response[bytes]:

@@ -41,9 +41,9 @@ class Query(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class BatchQuery(Query):
-    """How a batch is submitted."""
+    """How a batch is written."""
 
-    atomic: Annotated[bool, Meta(description="Submit all of it, or nothing if one item is wrong.")] = False
+    atomic: Annotated[bool, Meta(description="All of it, or nothing if one item is refused.")] = False
 
 
 class GetQuery(Query):

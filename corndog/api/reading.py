@@ -26,6 +26,10 @@ _UNKNOWN = "Object contains unknown field `"
 _MISSING = "Object missing required field `"
 _SHOWN_MAX = 500
 """How much of what was sent a refusal shows, in characters."""
+PREFER = "Prefer"
+_MINIMAL = b"return=minimal"
+_APPLIED = {"Preference-Applied": _MINIMAL.decode()}
+
 _A_WHILE = 0.02
 """Seconds within which nobody hangs up."""
 
@@ -191,6 +195,16 @@ def read_id(call: Call) -> UUID:
 def answer(media: Media, content: object, status: HTTPStatus = HTTPStatus.OK) -> Answer:
     """Encode an answer."""
     return Answer(media.write(content), media, status)
+
+
+def prefers_minimal(call: Call) -> bool:
+    """Whether results are wanted without the tasks (RFC 7240, section 4.2)."""
+    return any(_MINIMAL in value.lower().replace(b" ", b"").split(b",") for value in call.headers(b"prefer"))
+
+
+def answered(given: Answer, *, minimal: bool) -> Answer:
+    """Say that the answer is as it was preferred."""
+    return msgspec.structs.replace(given, headers=_APPLIED) if minimal else given
 
 
 def _invalid(error: msgspec.ValidationError) -> Invalid:

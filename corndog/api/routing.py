@@ -47,6 +47,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     needs_body: bool
     takes_raw: bool
     takes_key: bool
+    takes_preference: bool
     query: type[msgspec.Struct] | None
     gives: type[msgspec.Struct] | None
     status: HTTPStatus
@@ -75,6 +76,7 @@ def route(
     needs_body: bool = True,
     takes_raw: bool = False,
     takes_key: bool = False,
+    takes_preference: bool = False,
     query: type[msgspec.Struct] | None = None,
     gives: type[msgspec.Struct] | None = None,
     status: HTTPStatus = HTTPStatus.OK,
@@ -94,6 +96,7 @@ def route(
             needs_body=needs_body,
             takes_raw=takes_raw,
             takes_key=takes_key,
+            takes_preference=takes_preference,
             query=query,
             gives=gives,
             status=status,

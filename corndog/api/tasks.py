@@ -1,42 +1,15 @@
 """The calls that hand tasks out and move them."""
 
 from corndog.api import examples
-from corndog.api.answers.tasks import Changed, Many, changed, view_entry
+from corndog.api.answers.tasks import Changed, changed
 from corndog.api.answers.workers import Beats, view_beats
 from corndog.api.exchanges import Answer, Call
-from corndog.api.reading import answer, caller_of, media_of_answer, read, read_id
-from corndog.api.requests.tasks import Next, Release, Update
+from corndog.api.reading import answer, media_of_answer, read, read_id
+from corndog.api.requests.tasks import Release, Update
 from corndog.api.requests.workers import Heartbeat
 from corndog.api.routing import BODY, WRITE, Endpoint, route
 
 _TAG = "Tasks"
-
-
-@route(
-    "POST",
-    "/v1/tasks/next",
-    operation_id="claim_tasks",
-    tag=_TAG,
-    summary="Claim the next tasks",
-    takes=Next,
-    gives=Many,
-    refuses=BODY,
-    examples=examples.NEXT,
-)
-async def claim_tasks(call: Call) -> Answer:
-    """Hand out up to `count` ready tasks: highest priority first, then oldest, over all the queues.
-
-    The states of each swap and its clock starts. If nothing is ready it waits for the first task for `wait` seconds;
-    then an empty list is the answer. A client that hangs up claims nothing, or its tasks are released at once.
-    """
-    _, wanted = read(call, Next)
-    claim = wanted.to_claim(call.services.terms)
-    with caller_of(call) as caller:
-        entries = await call.services.claims.claim(
-            claim, wanted.to_wait(), caller, with_dependencies="dependencies" in wanted.include
-        )
-    reply = media_of_answer(call)
-    return answer(reply, Many([view_entry(reply, entry) for entry in entries]))
 
 
 @route(
@@ -105,7 +78,6 @@ async def release_task(call: Call) -> Answer:
 
 
 HANDLERS: list[Endpoint] = [
-    claim_tasks,
     heartbeat_tasks,
     update_task,
     release_task,

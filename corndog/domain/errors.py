@@ -47,11 +47,12 @@ class Code(StrEnum):
 
 
 class CorndogError(Exception):
-    """A call was refused, and nothing has changed."""
+    """A call was refused, and nothing has changed; `field` is the part of it that was, if it is one part."""
 
-    def __init__(self, code: Code, message: str) -> None:
+    def __init__(self, code: Code, message: str, *, field: str | None = None) -> None:
         super().__init__(message)
         self.code = code
+        self.field = field
 
 
 class Fault(NamedTuple):
@@ -67,8 +68,7 @@ class Invalid(CorndogError):
     def __init__(
         self, message: str, *, field: str | None = None, code: Code = Code.INVALID, faults: Sequence[Fault] = ()
     ) -> None:
-        super().__init__(code, message)
-        self.field = field
+        super().__init__(code, message, field=field)
         self.faults = faults
 
 

@@ -1,16 +1,20 @@
 """The use cases that end a task, or one of its tries: complete, fail, cancel."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from random import Random
+from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 import msgspec
 
 from corndog.domain import checks, replays
-from corndog.domain.task import Content, Failure, Match, NewTask, Outcome, Phase, Task, Window
+from corndog.domain.errors import CorndogError
+from corndog.domain.task import Content, Failure, Match, NewTask, Phase, Task, Window
+from corndog.service import ends
 from corndog.service.dependents import settle
-from corndog.service.groups import GROUP_SIZE, Group, bytes_of, id_of
+from corndog.service.groups import GROUP_SIZE, Group, id_of
 from corndog.service.ids import NewId
 from corndog.service.requests import hash_of
 from corndog.service.writes import Write, Writes, Written, find_each
@@ -18,40 +22,24 @@ from corndog.store import tasks as store
 from corndog.store.engine import Connection
 from corndog.store.rows import Found
 
-_OUTCOMES = {
-    Phase.COMPLETED: Outcome.SUCCEEDED,
-    Phase.FAILED: Outcome.FAILED,
-    Phase.CANCELED: Outcome.CANCELED,
-}
+_Asked = TypeVar("_Asked")
 
 
-class _Completion(msgspec.Struct, frozen=True):
-    """A task to be completed, and what is submitted with that."""
+class Completing(NamedTuple):
+    """What is asked for: a task to be completed, its result, and what is submitted with that."""
 
-    ending: store.Ending
-    next_tasks: Sequence[store.Submission]
-
-    @property
-    def id(self) -> UUID:
-        """The task's id."""
-        return self.ending.id
-
-    @property
-    def bytes(self) -> int:
-        """The size of its contents."""
-        return bytes_of(self.ending.result) + sum(bytes_of(submission.new.payload) for submission in self.next_tasks)
+    task_id: UUID
+    match: Match
+    result: Content | None = None
+    next_tasks: Sequence[NewTask] = ()
 
 
-class _Failing(msgspec.Struct, frozen=True):
-    """A failed try: what it does if there are more, and if it was the last."""
+class Failing(NamedTuple):
+    """What is asked for: a try of a task that has failed."""
 
-    failing: store.Failing
-    ending: store.Ending
-
-    @property
-    def id(self) -> UUID:
-        """The task's id."""
-        return self.ending.id
+    task_id: UUID
+    match: Match
+    failure: Failure
 
 
 class Endings:
@@ -75,9 +63,7 @@ class Endings:
         )
         self._fail = Group("fail", self._fail_all, size=group_size, key_of=id_of)
 
-    async def complete(
-        self, task_id: UUID, match: Match, result: Content | None, next_tasks: Sequence[NewTask]
-    ) -> Written:
+    async def complete(self, asked: Completing) -> Written:
         """Archive a task as completed; store its result and submit its next tasks in the same transaction.
 
         Raises:
@@ -86,16 +72,40 @@ class Endings:
             Conflict: the task is not what `match` says.
 
         """
+        completion, write = self._completion(asked)
+        return _with_next(completion, await self._writes.one(write))
+
+    async def complete_many(self, asked: Sequence[Completing]) -> list[Written | CorndogError]:
+        """Complete tasks, each by itself."""
+        return await each(self.complete, asked)
+
+    async def complete_all_or_none(self, asked: Sequence[Completing]) -> list[Written]:
+        """Complete tasks in one transaction.
+
+        Raises:
+            CorndogError: one of them is refused, which its `field` names; and so all are.
+
+        """
+        pairs = [self._completion(one) for one in asked]
+        completions = [completion for completion, _ in pairs]
+
+        async def work(connection: Connection, places: Sequence[int], touching: set[Window]) -> list[Task]:
+            return await ends.complete(connection, [completions[place] for place in places], touching)
+
+        written = await self._writes.all_or_none([write for _, write in pairs], work)
+        return [_with_next(completion, one) for completion, one in zip(completions, written, strict=True)]
+
+    def _completion(self, asked: Completing) -> tuple[ends.Completion, Write]:
+        task_id, match, result, next_tasks = asked
         checks.check_given(match)
         for place, new in enumerate(next_tasks):
             checks.check_new(new, at=f"next_tasks[{place}].")
         submissions = [store.Submission(self._new_id(), new) for new in next_tasks]
         next_ids = tuple(submission.id for submission in submissions)
         request = hash_of("complete", match, result, next_tasks)
-        completion = _Completion(
+        completion = ends.Completion(
             store.Ending(id=task_id, match=match, request=request, next_task_ids=next_ids, result=result), submissions
         )
-        touching = {new.window for new in next_tasks}
 
         def explain(found: Found) -> Written | None:
             if replays.is_replay(found, match.delivery, request):
@@ -103,67 +113,45 @@ class Endings:
             checks.check_match(found.task, match, parked_too=True)
             return None
 
-        written = await self._writes.one(
-            Write(
-                task_id=task_id,
-                delivery=match.delivery,
-                alone=lambda: (self._complete_with_others if submissions else self._complete)(completion),
-                together=lambda _: self._complete_with_others(completion),
-                explain=explain,
-                touching=touching,
-            )
+        return completion, Write(
+            task_id=task_id,
+            delivery=match.delivery,
+            alone=lambda: (self._complete_with_others if submissions else self._complete)(completion),
+            together=lambda _: self._complete_with_others(completion),
+            explain=explain,
+            touching={new.window for new in next_tasks},
         )
-        return written if written.replayed else Written(task=written.task, next_task_ids=next_ids)
 
-    async def _complete_all(self, completions: Sequence[_Completion]) -> list[Task | None]:
+    async def _complete_all(self, completions: Sequence[ends.Completion]) -> list[Task | None]:
         """Complete tasks that no others wait for, by one statement."""
         return await self._writes.all(
-            partial(_end, phase=Phase.COMPLETED),
+            partial(ends.end, phase=Phase.COMPLETED),
             [completion.ending for completion in completions],
         )
 
-    async def _complete_all_with_others(self, completions: Sequence[_Completion]) -> list[Task | None]:
+    async def _complete_all_with_others(self, completions: Sequence[ends.Completion]) -> list[Task | None]:
         """Complete tasks, submit what comes next, and open what waits for them, in one transaction."""
         touching = {submission.new.window for completion in completions for submission in completion.next_tasks}
-        endings = sorted((completion.ending for completion in completions), key=id_of)
+        written = await self._writes.run(
+            lambda connection: ends.complete(connection, completions, touching), atomically=True, touching=touching
+        )
+        return find_each(completions, written)
 
-        async def work(connection: Connection) -> list[Task]:
-            ended = await _end(connection, endings, Phase.COMPLETED, with_dependents=True)
-            written = list(ended.values())
-            if next_tasks := [
-                task for completion in completions if completion.id in ended for task in completion.next_tasks
-            ]:
-                written += (await store.submit(connection, next_tasks)).values()
-            return written + await settle(connection, ended.values(), touching)
-
-        return find_each(completions, await self._writes.run(work, atomically=True, touching=touching))
-
-    async def _fail_all(self, failures: Sequence[_Failing]) -> list[Task | None]:
+    async def _fail_all(self, failures: Sequence[ends.FailedTry]) -> list[Task | None]:
         """Report failed tries of tasks that no others wait for: the last ones end their tasks."""
-        in_order = sorted(failures, key=id_of)
-
-        async def work(connection: Connection) -> list[Task]:
-            failed: dict[UUID, Task] = {}
-            if failing := [failure.failing for failure in in_order if failure.ending.if_spent]:
-                failed = await store.fail(connection, failing)
-            ended: dict[UUID, Task] = {}
-            if ending := [failure.ending for failure in in_order if failure.id not in failed]:
-                ended = await _end(connection, ending, Phase.FAILED)
-            return [*failed.values(), *ended.values()]
-
-        return find_each(failures, await self._writes.run(work))
+        return find_each(failures, await self._writes.run(lambda connection: ends.fail(connection, failures)))
 
     async def _with_dependents(self, ending: store.Ending, phase: Phase, touching: set[Window]) -> Task | None:
         """End a task as failed or canceled, with what that does to those that wait for it."""
 
         async def work(connection: Connection) -> list[Task]:
-            ended = list((await _end(connection, [ending], phase, with_dependents=True)).values())
+            ended = list((await ends.end(connection, [ending], phase, with_dependents=True)).values())
             return ended + await settle(connection, ended, touching)
 
         [task] = find_each([ending], await self._writes.run(work, atomically=True, touching=touching))
         return task
 
-    async def fail(self, task_id: UUID, match: Match, failure: Failure) -> Written:
+    async def fail(self, asked: Failing) -> Written:
         """Use up an attempt of a held task: it is tried again after its backoff, or ends as failed if none is left.
 
         What waits for a task that ends so is canceled, unless it is to run all the same.
@@ -173,6 +161,31 @@ class Endings:
             Conflict: this delivery does not hold the task, or the task is not what `match` says.
 
         """
+        _, write = self._failed_try(asked)
+        return await self._writes.one(write)
+
+    async def fail_many(self, asked: Sequence[Failing]) -> list[Written | CorndogError]:
+        """Report failed tries, each by itself."""
+        return await each(self.fail, asked)
+
+    async def fail_all_or_none(self, asked: Sequence[Failing]) -> list[Written]:
+        """Report failed tries in one transaction.
+
+        Raises:
+            CorndogError: one of them is refused, which its `field` names; and so all are.
+
+        """
+        pairs = [self._failed_try(one) for one in asked]
+
+        async def work(connection: Connection, places: Sequence[int], touching: set[Window]) -> list[Task]:
+            written = await ends.fail(connection, [pairs[place][0] for place in places], with_dependents=True)
+            ended = [task for task in written if task.phase is Phase.FAILED]
+            return written + await settle(connection, ended, touching)
+
+        return await self._writes.all_or_none([write for _, write in pairs], work)
+
+    def _failed_try(self, asked: Failing) -> tuple[ends.FailedTry, Write]:
+        task_id, match, failure = asked
         request = hash_of("fail", match, failure)
         touching: set[Window] = set()
         failing = store.Failing(
@@ -183,10 +196,11 @@ class Endings:
             token=self._new_id(),
         )
         ending = store.Ending(id=task_id, match=match, request=request, error=failure.error, if_spent=failure.retryable)
+        failed = ends.FailedTry(failing, ending)
 
         async def together(_: Found) -> Task | None:
             # Only its last failure is a matter of those that wait for it.
-            task = await self._fail(_Failing(failing, ending))
+            task = await self._fail(failed)
             return task or await self._with_dependents(ending, Phase.FAILED, touching)
 
         def explain(found: Found) -> Written | None:
@@ -197,15 +211,13 @@ class Endings:
             checks.check_match(found.task, match, parked_too=False)
             return None
 
-        return await self._writes.one(
-            Write(
-                task_id=task_id,
-                delivery=match.delivery,
-                alone=lambda: self._fail(_Failing(failing, ending)),
-                together=together,
-                explain=explain,
-                touching=touching,
-            )
+        return failed, Write(
+            task_id=task_id,
+            delivery=match.delivery,
+            alone=lambda: self._fail(failed),
+            together=together,
+            explain=explain,
+            touching=touching,
         )
 
     async def cancel(self, task_id: UUID, match: Match) -> Written:
@@ -220,7 +232,7 @@ class Endings:
         touching: set[Window] = set()
 
         async def alone() -> Task | None:
-            [task] = await self._writes.all(partial(_end, phase=Phase.CANCELED), [ending])
+            [task] = await self._writes.all(partial(ends.end, phase=Phase.CANCELED), [ending])
             return task
 
         def explain(found: Found) -> Written | None:
@@ -242,15 +254,17 @@ class Endings:
         )
 
 
-async def _end(
-    connection: Connection, endings: Sequence[store.Ending], phase: Phase, *, with_dependents: bool = False
-) -> dict[UUID, Task]:
-    """End tasks, each in the way that leads to this phase."""
-    return await store.end(
-        connection,
-        endings,
-        phase=phase,
-        outcome=_OUTCOMES[phase],
-        any_phase=phase is Phase.CANCELED,
-        with_dependents=with_dependents,
-    )
+async def each(write: Callable[[_Asked], Awaitable[Written]], asked: Sequence[_Asked]) -> list[Written | CorndogError]:
+    """Write what is asked for side by side, and answer for each what has become of it."""
+    done = await asyncio.gather(*map(write, asked), return_exceptions=True)
+    outcomes: list[Written | CorndogError] = []
+    for one in done:
+        if isinstance(one, BaseException) and not isinstance(one, CorndogError):
+            raise one
+        outcomes.append(one)
+    return outcomes
+
+
+def _with_next(completion: ends.Completion, written: Written) -> Written:
+    """Name the tasks that a completion has submitted."""
+    return written if written.replayed else Written(task=written.task, next_task_ids=completion.ending.next_task_ids)

@@ -36,8 +36,15 @@ _Item = TypeVar("_Item", bound=_WithId)
 Statement: TypeAlias = Callable[[Connection, Sequence[_Item]], Awaitable[dict[UUID, Task]]]
 """A statement over a group of items: it answers what it has written by id."""
 
+WorkOnSome: TypeAlias = Callable[[Connection, Sequence[int], set[Window]], Awaitable[list[Task]]]
+"""Work on the items at these places of a batch, which adds the windows in which it makes tasks ready."""
+
 _TRIES = 20
 """How often a write is tried on a task that changes each time between the write and the look at why it failed."""
+
+
+class _Refused(Exception):
+    """Not all of a batch could be written, and so none of it is."""
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,17 +133,64 @@ class Writes:
                 task = await write.alone()
             if task is not None:
                 return Written(task=task)
-            found = await self._database.run(
-                lambda connection: store.look_up(connection, write.task_id, write.delivery)
-            )
-            if found is None:
-                raise NotFound(Code.TASK_NOT_FOUND, f"there is no task {write.task_id}")
-            if (answer := write.explain(found)) is not None:
-                # The process that wrote it may have died before it told anybody.
-                await self.tell([answer.task])
-                await self.doubt(write.touching)
+            found = await self._look_up(write)
+            if (answer := await self._explain(write, found)) is not None:
                 return answer
         raise Unavailable("the task keeps changing; try again")
+
+    async def all_or_none(self, writes: Sequence[Write], work: WorkOnSome) -> list[Written]:
+        """Write tasks in one transaction; those that were written before, by the same requests, stay as they are.
+
+        Raises:
+            CorndogError: one of them is refused, which its `field` names, and nothing was written.
+
+        """
+        touching = {window for write in writes for window in write.touching}
+        before: dict[int, Written] = {}
+        for _ in range(_TRIES):
+            left = [place for place in range(len(writes)) if place not in before]
+            refused: list[int] = []
+
+            async def attempt(
+                connection: Connection, left: list[int] = left, refused: list[int] = refused
+            ) -> list[Task]:
+                written = await work(connection, left, touching)
+                ids = {task.id for task in written}
+                refused[:] = [place for place in left if writes[place].task_id not in ids]
+                if refused:
+                    raise _Refused
+                return written
+
+            try:
+                by_id = {task.id: task for task in await self.run(attempt, atomically=True, touching=touching)}
+            except _Refused:
+                for place in refused:
+                    if (answer := await self._why(writes[place], place)) is not None:
+                        before[place] = answer
+                continue
+            return [before.get(place) or Written(task=by_id[write.task_id]) for place, write in enumerate(writes)]
+        raise Unavailable("the tasks keep changing; try again")
+
+    async def _why(self, write: Write, place: int) -> Written | None:
+        """Tell why an item of a batch was not written; None if there is no reason any more."""
+        try:
+            return await self._explain(write, await self._look_up(write))
+        except CorndogError as error:
+            error.field = f"tasks[{place}]"
+            raise
+
+    async def _look_up(self, write: Write) -> Found:
+        found = await self._database.run(lambda connection: store.look_up(connection, write.task_id, write.delivery))
+        if found is None:
+            raise NotFound(Code.TASK_NOT_FOUND, f"there is no task {write.task_id}")
+        return found
+
+    async def _explain(self, write: Write, found: Found) -> Written | None:
+        if (answer := write.explain(found)) is not None:
+            # The process that wrote it may have died before it told anybody.
+            await self.tell([answer.task])
+            await self.doubt(write.touching)
+        return answer
 
     async def all(self, statement: Statement[_Item], items: Sequence[_Item]) -> list[Task | None]:
         """Write items by one statement, in order of their ids; answers the task of each, None where it was refused."""

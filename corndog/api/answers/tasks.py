@@ -117,12 +117,20 @@ class Changed(msgspec.Struct):
     replayed: bool
 
 
-class Completed(msgspec.Struct):
+class Claimed(msgspec.Struct, kw_only=True):
+    """What was claimed after a completion, in claim order; or why that could not be: the completion stands."""
+
+    tasks: list[Task] | Ungiven = UNGIVEN
+    error: Problem | Ungiven = UNGIVEN
+
+
+class Completed(msgspec.Struct, kw_only=True):
     """The archived task, and the ids of the tasks that were submitted with its completion."""
 
     task: Task
     next_tasks: list[UUID]
     replayed: bool
+    claimed: Annotated[Claimed, Meta(description="If a claim was asked for.")] | Ungiven = UNGIVEN
 
 
 def fields_of(media: Media, task: domain.Task) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Bodies that end tasks, or one of their tries, and that revive them."""
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, TypeAlias
 from uuid import UUID
 
 from msgspec import Meta
@@ -22,7 +22,7 @@ from corndog.api.fields import (
 from corndog.api.media import Media
 from corndog.api.requests.base import Body, at_most
 from corndog.api.requests.submits import Submit
-from corndog.api.requests.tasks import MatchFields
+from corndog.api.requests.tasks import MatchFields, Next
 from corndog.domain.errors import Invalid
 from corndog.domain.limits import NO_NUL_PATTERN, Terms, check_name, duration, failure_text, instant
 from corndog.domain.listing import EARLIEST, LATEST, Filter
@@ -76,6 +76,17 @@ class Complete(MatchFields):
         wanted = self.next_tasks or []
         at_most(len(wanted), terms.items, "next_tasks")
         return [new.to_new(media, terms, at=f"next_tasks[{place}].") for place, new in enumerate(wanted)]
+
+
+NextClaim: TypeAlias = Annotated[
+    Next | None, Meta(description="What to claim next, as in a claim; it is made once the completion is committed.")
+]
+
+
+class CompleteAndClaim(Complete):
+    """The end of a task's work, what comes next, and what its worker does next."""
+
+    claim: NextClaim = None
 
 
 class Cancel(MatchFields):

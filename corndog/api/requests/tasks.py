@@ -68,30 +68,30 @@ class Next(Body):
         Meta(description="`dependencies`: how those that a task depends on ended, and their results."),
     ] = msgspec.field(default_factory=list)
 
-    def to_claim(self, terms: Terms) -> Claim:
-        """Give the claim that is asked for."""
+    def to_claim(self, terms: Terms, at: str = "") -> Claim:
+        """Give the claim that is asked for; `at` prefixes fields in refusals."""
         if self.queue is not None and self.queues is not None:
-            raise Invalid("give either `queue` or `queues`, not both", field="queues")
-        at_most(len(self.queues or ()), terms.items, "queues")
+            raise Invalid("give either `queue` or `queues`, not both", field=f"{at}queues")
+        at_most(len(self.queues or ()), terms.items, f"{at}queues")
         queues = tuple(dict.fromkeys(self.queues or [self.queue or DEFAULT_QUEUE]))
         for queue in queues:
-            check_name(queue, "queues" if self.queues else "queue")
+            check_name(queue, f"{at}queues" if self.queues else f"{at}queue")
         for field in ("current_state", "override_current_state", "override_auto_target_state", "worker_id"):
-            check_name(getattr(self, field), field)
-        at_most(self.count, terms.items, "count")
+            check_name(getattr(self, field), at + field)
+        at_most(self.count, terms.items, f"{at}count")
         return Claim(
             queues=queues,
             current_state=self.current_state,
             override_current_state=self.override_current_state,
             override_auto_target_state=self.override_auto_target_state,
-            override_timeout=duration(self.override_timeout, "override_timeout"),
+            override_timeout=duration(self.override_timeout, f"{at}override_timeout"),
             count=self.count,
             worker_id=self.worker_id,
         )
 
-    def to_wait(self) -> float:
+    def to_wait(self, at: str = "") -> float:
         """Give the seconds to wait."""
-        return finite(self.wait, "wait")
+        return finite(self.wait, f"{at}wait")
 
 
 class MatchFields(Body):
