@@ -236,3 +236,35 @@ leader_leases = Table(
     _time("expires"),
     PrimaryKeyConstraint("name", name="leader_leases_pkey"),
 )
+
+queue_state_counts = Table(
+    "queue_state_counts",
+    metadata,
+    Column("queue", Text, nullable=False),
+    Column("current_state", Text, nullable=False),
+    Column("tasks", BigInteger, nullable=False),
+    PrimaryKeyConstraint("queue", "current_state", name="queue_state_counts_pkey"),
+)
+
+count_deltas = Table(
+    "count_deltas",
+    metadata,
+    # CockroachDB spreads them over some shards; each has its rows in order of time.
+    Column("shard", Integer, server_default=text("0"), nullable=False),
+    Column("write_time", TIMESTAMP(timezone=True), server_default=text("statement_timestamp()"), nullable=False),
+    Column("id", Uuid, server_default=text("gen_random_uuid()"), nullable=False),
+    Column("queue", Text, nullable=False),
+    Column("current_state", Text, nullable=False),
+    # How many tasks more, or fewer, a statement has left there.
+    Column("tasks", BigInteger, nullable=False),
+    PrimaryKeyConstraint("shard", "write_time", "id", name="count_deltas_pkey"),
+)
+
+count_floor = Table(
+    "count_floor",
+    metadata,
+    Column("id", Integer, autoincrement=False, nullable=False),
+    # No delta is left that was written earlier: what a read passes by.
+    _time("write_time"),
+    PrimaryKeyConstraint("id", name="count_floor_pkey"),
+)

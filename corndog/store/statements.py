@@ -1,7 +1,7 @@
 """The named statements: each is a file `sql/<name>.sql` that opens with a comment saying what it does.
 
-A `{fragment}` in a file stands for the text of `sql/fragments/<fragment>.sql`; `{table}` for a table's name where
-one statement serves two tables of the same shape.
+A `{fragment}` in a file stands for the text of `sql/fragments/<fragment>.sql`, and `{fragment:name}` for the same with
+`name` in the place of its `{of}`; `{table}` for a table's name where one statement serves two tables of the same shape.
 """
 
 import re
@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 
 _SQL = files("corndog.store") / "sql"
-_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_PLACEHOLDER = re.compile(r"\{(\w+)(?::(\w+))?\}")
 
 
 @cache
@@ -17,10 +17,11 @@ def load(name: str, table: str = "") -> str:
     """Read a named statement with its fragments filled in, without its comments."""
 
     def fill(found: re.Match[str]) -> str:
-        fragment = found.group(1)
+        fragment, of = found.groups()
         if fragment == "table":
             return table
-        return expand((_SQL / "fragments" / f"{fragment}.sql").read_text().rstrip())
+        text = (_SQL / "fragments" / f"{fragment}.sql").read_text().rstrip()
+        return expand(text.replace("{of}", of) if of else text)
 
     def expand(text: str) -> str:
         return _PLACEHOLDER.sub(fill, text)

@@ -1,12 +1,10 @@
 """What lies under the state machine: how commands are run, and how the answers of rules and store are compared."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 from uuid import UUID
-
-from hypothesis.stateful import RuleBasedStateMachine
 
 from corndog.domain.errors import CorndogError
 from corndog.domain.listing import Filter, Include
@@ -14,23 +12,19 @@ from corndog.domain.task import Match, Phase
 from corndog.service.writes import Written
 from corndog.store.reading import now as database_time
 from tests.store.commands import told
+from tests.store.counting import Counting
 from tests.store.house import TABLES, House
 from tests.store.model import Model, match_for
 
 _T = TypeVar("_T")
 
 
-class Driver(RuleBasedStateMachine):
+class Driver(Counting):
     """Drives a model and a house with the same commands."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, house: House) -> None:
-        super().__init__()
-        self.loop = loop
-        self.house = house
+        super().__init__(loop, house)
         self.model = Model()
-
-    def run(self, work: Coroutine[Any, Any, _T]) -> _T:
-        return self.loop.run_until_complete(work)
 
     def teardown(self) -> None:
         """Compare every row of every table."""

@@ -12,6 +12,7 @@ from corndog.domain.task import Claim, Content, Match, NewTask, Task
 from corndog.hints.hints import Hints
 from corndog.service.claims import Claims
 from corndog.service.clocks import Clocks
+from corndog.service.counts import Counts
 from corndog.service.endings import Endings
 from corndog.service.finding import ByHeads, ByHints, Find, HandOut, Scan
 from corndog.service.heartbeats import Heartbeats
@@ -45,6 +46,7 @@ TABLES = (
     "task_dependencies",
     "idempotency_keys",
 )
+COUNTS = ("queue_state_counts", "count_deltas", "count_floor")
 HOUR = timedelta(hours=1)
 MICROSECOND = timedelta(microseconds=1)
 TEXT = Content(b"text", "text/plain", is_json=False)
@@ -77,6 +79,7 @@ class House:
         self.heartbeats = Heartbeats(database, hints.leases if hints else None)
         self.clocks = Clocks(database, self.writes)
         self.revivals = Revivals(self.writes, self.reading, new_id)
+        self.counts = Counts(database, HOUR)
 
     async def submit(self, number: int = 1, **asked: Any) -> list[Task]:  # noqa: ANN401
         return await self.submits.submit_all([NewTask(**asked)] * number)
@@ -103,10 +106,20 @@ class House:
     async def block(self, task: Task) -> None:
         """Make a task wait for another, as a job will."""
         await self.rows(
+            "WITH blocked AS ("
             "UPDATE tasks SET phase = 'parked', current_state = home_state || '-blocked',"
-            " auto_target_state = home_state, due_time = NULL, waiting_on = 1 WHERE id = $1",
+            " auto_target_state = home_state, due_time = NULL, waiting_on = 1 WHERE id = $1"
+            " RETURNING queue, current_state)"
+            " INSERT INTO count_deltas (queue, current_state, tasks)"
+            " SELECT queue, current_state, 1 FROM blocked UNION ALL SELECT queue, $2, -1 FROM blocked",
             task.id,
+            task.current_state,
         )
+
+    async def true_counts(self) -> list[tuple[str, str, int]]:
+        """Count the live tasks one by one."""
+        counted = "SELECT queue, current_state, count(*) FROM tasks GROUP BY 1, 2 ORDER BY 1, 2"
+        return [(row[0], row[1], row[2]) for row in await self.rows(counted)]
 
 
 def held_match(task: Task) -> Match:
@@ -121,4 +134,4 @@ def ids(tasks: Sequence[Task] | Sequence[Entry]) -> list[UUID]:
     return [task.task.id if isinstance(task, Entry) else task.id for task in tasks]
 
 
-assert set(TABLES) | {"leader_leases", "workers"} == set(schema.metadata.tables)
+assert set(TABLES) | set(COUNTS) | {"leader_leases", "workers"} == set(schema.metadata.tables)

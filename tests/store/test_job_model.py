@@ -4,16 +4,16 @@ What each command should do to the other tasks of a job is said here once more, 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import initialize, precondition, rule
 from hypothesis.stateful import run_state_machine_as_test as run_machine
 from msgspec import structs
 
@@ -37,7 +37,8 @@ from corndog.domain.task import (
 from corndog.service.writes import Written
 from corndog.store.engine import Database, Isolation
 from tests.store.commands import FUTURE
-from tests.store.house import DEFAULT_TIMEOUT, HOUR, MICROSECOND, TABLES, House
+from tests.store.counting import Counting
+from tests.store.house import DEFAULT_TIMEOUT, HOUR, MICROSECOND, House
 
 _T = TypeVar("_T")
 
@@ -82,18 +83,13 @@ def graphs(draw: st.DrawFn) -> NewJob:
     return NewJob(members=draw(st.permutations(members)))
 
 
-class Machine(RuleBasedStateMachine):
+class Machine(Counting):
     """Any commands, in any order."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, house: House) -> None:
-        super().__init__()
-        self.loop = loop
-        self.house = house
+        super().__init__(loop, house)
         self.tasks: dict[UUID, Task] = {}
         self.edges: dict[tuple[UUID, UUID], Edge] = {}
-
-    def run(self, work: Coroutine[Any, Any, _T]) -> _T:
-        return self.loop.run_until_complete(work)
 
     def answer(self, work: Awaitable[_T]) -> _T | Conflict:
         async def ask() -> _T | Conflict:
@@ -149,8 +145,7 @@ class Machine(RuleBasedStateMachine):
 
     @initialize(new=graphs())
     def begin(self, new: NewJob) -> None:
-        for table in TABLES:
-            self.run(self.house.rows(f"DELETE FROM {table}"))
+        self.empty()
         self.job_ids: list[UUID] = []
         self.submit(new)
 

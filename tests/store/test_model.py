@@ -42,7 +42,7 @@ from tests.store.commands import (
     rarely,
 )
 from tests.store.driver import Driver
-from tests.store.house import MICROSECOND, STRATEGIES, TABLES, House
+from tests.store.house import MICROSECOND, STRATEGIES, House
 from tests.store.model import match_for
 
 Send: TypeAlias = Callable[[], Sequence[UUID]]
@@ -76,8 +76,7 @@ class Machine(Driver):
 
     @initialize(target=tasks, asked=st.lists(news, min_size=3, max_size=5))
     def begin(self, asked: list[NewTask]) -> MultipleResults[UUID]:
-        for table in TABLES:
-            self.run(self.house.rows(f"DELETE FROM {table}"))
+        self.empty()
         assert self.house.hints
         self.run(forget_all(self.house.hints))
         self.beaten = [Hold(UNKNOWN, 1)]

@@ -14,8 +14,8 @@ from corndog.domain.listing import Filter, Include, Place
 from corndog.domain.task import Candidate, Change, Claim, Failure, Hold, Match, NewTask, Outcome, Phase
 from corndog.domain.workers import WorkerFilter
 from corndog.store import claims as claim_store
+from corndog.store import counts, reading, retention, workers
 from corndog.store import keys as key_store
-from corndog.store import reading, retention, workers
 from corndog.store import tasks as store
 from corndog.store.engine import Connection, Database
 from tests.store.house import DEFAULT_TIMEOUT, HOUR, TEXT
@@ -40,12 +40,22 @@ KNOWABLE = {
     "job": "jobs",
 }
 AGES = timedelta(days=3650)
+COUNTED = {"queue_state_counts_pkey", "count_deltas_pkey", "count_floor_pkey"}
 PURGED = {"archived_tasks_pkey", "payloads_pkey", "results_pkey", "task_runs_pkey"}
 
 
 WORKERS = """
     INSERT INTO workers
     SELECT 'worker ' || n, now(), now() - n * interval '1 minute', false, NULL FROM generate_series(1, 5000) AS n
+"""
+
+
+COUNTS = """
+    INSERT INTO queue_state_counts SELECT 'queue ' || n % 5, 'state ' || n, n % 3 FROM generate_series(1, 200) AS n;
+    INSERT INTO count_deltas (write_time, queue, current_state, tasks)
+    SELECT now() - n * interval '1 second', 'queue ' || n % 5, 'state ' || n % 10, 1
+    FROM generate_series(1, 1000) AS n;
+    INSERT INTO count_floor VALUES (0, now() - interval '5 minutes')
 """
 
 
@@ -173,7 +183,11 @@ HOT: dict[str, tuple[Call, set[str]]] = {
         {"archived_tasks_of_jobs", "task_dependencies_pkey"} | PURGED,
     ),
     "purge_jobs": (lambda c: retention.jobs(c, [known("job"), uuid4()]), {"jobs_pkey"}),
-    "queue_counts": (lambda c: reading.counts(c, "queue 1"), {"tasks_listed"}),
+    "counts": (reading.counts, COUNTED),
+    "queue_counts": (lambda c: reading.counts(c, "queue 1"), COUNTED),
+    "fold_counts": (lambda c: counts.fold(c, 100), COUNTED - {"queue_state_counts_pkey"}),
+    "raise_count_floor": (lambda c: counts.raise_floor(c, HOUR), COUNTED - {"queue_state_counts_pkey"}),
+    "drop_zero_counts": (counts.drop_zeros, {"queue_state_counts_pkey"}),
     "keep_workers": (lambda c: workers.keep(c, {"worker 1": None, "new": "{}"}), set()),
     "drain_workers": (
         lambda c: workers.drain(c, ["worker 1", "new"], drains=True),
@@ -185,7 +199,7 @@ COSTED: dict[str, Call] = (
     {
         name: call
         for name, (call, _) in HOT.items()
-        if name not in {"submit", "end an unheld one", "payload", "sweep one queue", "queue_counts"}
+        if name not in {"submit", "end an unheld one", "payload", "sweep one queue"}
         and name != "drain_workers"  # it counts what a worker holds
     }
     | {
@@ -234,7 +248,8 @@ async def filled(request: pytest.FixtureRequest, database_url: str) -> AsyncIter
     database = Database(database_url, statement_timeout=100)
     async with database._connection() as connection:
         await connection.execute(
-            "TRUNCATE tasks, archived_tasks, payloads, results, task_runs, jobs, task_dependencies, workers"
+            "TRUNCATE tasks, archived_tasks, payloads, results, task_runs, jobs, task_dependencies, workers,"
+            " queue_state_counts, count_deltas, count_floor"
         )
         for table in ("tasks", "archived_tasks", "jobs"):
             await connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
@@ -245,6 +260,7 @@ async def filled(request: pytest.FixtureRequest, database_url: str) -> AsyncIter
         for kind, where in KNOWABLE.items():
             KNOWN[kind] = await connection.fetchval(f"SELECT id FROM {where} ORDER BY submit_time LIMIT 1")
         await connection.execute(WORKERS)
+        await connection.execute(COUNTS)
         small = await measure(connection)
         await load(connection, is_fresh, **GROWTH)
         large = await measure(connection)

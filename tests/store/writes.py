@@ -163,7 +163,11 @@ def told(answer: Any) -> Any:  # noqa: ANN401 - whatever a use case answers
 
 
 async def left(house: House, queue: str) -> list[str]:
-    """Read what a write has left behind in its queues: every row of every table, but for ids and times."""
+    """Read what a write has left behind in its queues: every row of every table, but for ids and times.
+
+    Whatever it was, the counts are exact.
+    """
+    assert await house.reading.counts() == await house.true_counts()
     stored = await house.everything()
     of_task = {table: _by_task(stored[table]) for table in ("payloads", "results", "task_runs")}
     live = {row["id"] for row in stored["tasks"]}

@@ -60,6 +60,9 @@ archived AS (
             'the task ' || t.origin_name || ', which this one depends on, ended as ' || t.origin_phase AS error
     ) AS ending
     RETURNING *
+),
+counted AS (
+    {count_out:ended}
 )
 SELECT {record}
 FROM archived AS t

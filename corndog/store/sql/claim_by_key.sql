@@ -19,6 +19,9 @@ claimed AS (
             WHEN t.queue = slot.queue AND t.rank = slot.rank AND t.current_state = slot.state AND t.phase = 'ready'
             THEN true
         END
-    RETURNING {record}, t.write_token
+    RETURNING {record}, t.write_token, slot.state AS prior_state
+),
+counted AS (
+    {count_moves:claimed}
 )
 {hand_out}

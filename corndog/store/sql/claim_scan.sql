@@ -17,6 +17,9 @@ claimed AS (
     JOIN slot ON placed.place BETWEEN slot.first_place AND slot.last_place
     WHERE t.id = placed.id
         AND CASE WHEN t.queue = $9::text AND t.current_state = $10::text AND t.phase = 'ready' THEN true END
-    RETURNING {record}, t.write_token
+    RETURNING {record}, t.write_token, $10::text AS prior_state
+),
+counted AS (
+    {count_moves:claimed}
 )
 {hand_out}

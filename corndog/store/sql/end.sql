@@ -49,6 +49,9 @@ stored AS (
     WHERE result IS NOT NULL
     ON CONFLICT (id) DO UPDATE
     SET bytes = excluded.bytes, content_type = excluded.content_type, is_json = excluded.is_json
+),
+counted AS (
+    {count_out:ended}
 )
 SELECT {record}
 FROM archived AS t

@@ -9,7 +9,7 @@ WITH item AS (
 ),
 prior AS (
     SELECT
-        item.*, t.held_by, t.claim_time,
+        item.*, t.current_state AS prior_state, t.held_by, t.claim_time,
         coalesce(
             item.retry_in,
             floor(
@@ -48,12 +48,15 @@ failed AS (
     FROM prior AS item
     WHERE t.phase = 'held' AND {matches}
         AND (t.max_attempts IS NULL OR t.attempt + 1 < t.max_attempts)
-    RETURNING {record}, item.held_by AS worker_id, item.claim_time AS began, item.request
+    RETURNING {record}, item.prior_state, item.held_by AS worker_id, item.claim_time AS began, item.request
 ),
 run AS (
     INSERT INTO task_runs (task_id, delivery, worker_id, claim_time, end_time, outcome, request, error)
     SELECT id, delivery, worker_id, began, statement_timestamp(), 'failed', request, last_error
     FROM failed
+),
+counted AS (
+    {count_moves:failed}
 )
 SELECT {record}
 FROM failed AS t

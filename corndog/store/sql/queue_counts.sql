@@ -1,6 +1,15 @@
--- Count the live tasks of every state in one queue.
-SELECT queue, current_state, count(*)
-FROM tasks
-WHERE queue = $1::text
-GROUP BY queue, current_state
-ORDER BY current_state
+-- Count the live tasks of every state in one queue: the totals, and the differences not yet folded into them.
+SELECT found.queue, found.current_state, sum(found.tasks)::int8
+FROM (
+    SELECT c.queue, c.current_state, c.tasks
+    FROM queue_state_counts AS c
+    WHERE c.queue = $1::text
+    UNION ALL
+    SELECT d.queue, d.current_state, d.tasks
+    FROM {shards}
+    JOIN count_deltas AS d ON d.shard = part.shard AND d.write_time >= part.floor_time
+    WHERE d.queue = $1::text
+) AS found
+GROUP BY found.queue, found.current_state
+HAVING sum(found.tasks) > 0
+ORDER BY found.current_state

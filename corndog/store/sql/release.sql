@@ -6,7 +6,7 @@ WITH item AS (
     ) AS item (id, queue, current_state, delivery, delay, request, token)
 ),
 prior AS (
-    SELECT item.*, t.held_by, t.claim_time
+    SELECT item.*, t.current_state AS prior_state, t.held_by, t.claim_time
     FROM tasks AS t
     JOIN item ON {matches}
     WHERE t.phase = 'held'
@@ -26,12 +26,15 @@ released AS (
         write_token = item.token
     FROM prior AS item
     WHERE t.phase = 'held' AND {matches}
-    RETURNING {record}, item.held_by AS worker_id, item.claim_time AS began, item.request
+    RETURNING {record}, item.prior_state, item.held_by AS worker_id, item.claim_time AS began, item.request
 ),
 run AS (
     INSERT INTO task_runs (task_id, delivery, worker_id, claim_time, end_time, outcome, request)
     SELECT id, delivery, worker_id, began, statement_timestamp(), 'released', request
     FROM released
+),
+counted AS (
+    {count_moves:released}
 )
 SELECT {record}
 FROM released AS t

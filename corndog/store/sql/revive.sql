@@ -38,6 +38,9 @@ live AS (
         job_id, name, now_waiting_on, metadata, start_delay, start_at, $3::uuid
     FROM revived
     RETURNING {record}
+),
+counted AS (
+    {count_in:live}
 )
 SELECT {record}
 FROM live AS t

@@ -12,7 +12,7 @@ counted AS (
     GROUP BY settled.child_id
 ),
 prior AS (
-    SELECT t.id, counted.number
+    SELECT t.id, t.current_state, counted.number
     FROM tasks AS t
     JOIN counted ON counted.id = t.id
     WHERE CASE WHEN t.phase = 'parked' AND t.due_time IS NULL THEN true END
@@ -49,7 +49,10 @@ lowered AS (
         update_time = statement_timestamp()
     FROM prior
     WHERE t.id = prior.id AND CASE WHEN t.phase = 'parked' AND t.due_time IS NULL THEN true END
-    RETURNING {record}
+    RETURNING {record}, prior.current_state AS prior_state
+),
+moved AS (
+    {count_moves:lowered}
 )
 SELECT {record}
 FROM lowered AS t

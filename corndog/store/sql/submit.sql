@@ -51,6 +51,9 @@ given AS (
     FROM item
     WHERE payload IS NOT NULL
     ON CONFLICT (id) DO NOTHING
+),
+counted AS (
+    {count_in:submitted}
 )
 SELECT id, update_time
 FROM submitted

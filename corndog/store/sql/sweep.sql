@@ -2,7 +2,7 @@
 -- Tasks that would be lost once too often are left to sweep_dead.
 -- The guards in CASE choose no index: the rows are found by their ids, even where the statistics are old.
 WITH prior AS (
-    SELECT t.id, t.phase, t.delivery, t.held_by, t.claim_time
+    SELECT t.id, t.current_state, t.phase, t.delivery, t.held_by, t.claim_time
     FROM tasks AS t
     WHERE t.due_time IS NOT NULL AND t.due_time <= $1::timestamptz AND t.phase <> 'parked'
         AND (t.claim_time IS NULL OR t.claim_time <= $2::timestamptz)
@@ -33,7 +33,7 @@ swept AS (
                 AND (t.phase <> 'held' OR t.max_lost IS NULL OR t.lost + 1 < t.max_lost)
             THEN true
         END
-    RETURNING {record}
+    RETURNING {record}, prior.current_state AS prior_state
 ),
 run AS (
     INSERT INTO task_runs (task_id, delivery, worker_id, claim_time, end_time, outcome)
@@ -41,6 +41,9 @@ run AS (
     FROM prior
     JOIN swept ON swept.id = prior.id
     WHERE prior.phase = 'held'
+),
+counted AS (
+    {count_moves:swept}
 )
 SELECT {record}
 FROM swept AS t

@@ -31,6 +31,9 @@ archived AS (
     FROM ended AS t
     CROSS JOIN ending
     RETURNING *
+),
+counted AS (
+    {count_out:ended}
 )
 SELECT {record}
 FROM archived AS t

@@ -11,7 +11,7 @@ WITH item AS (
 ),
 prior AS (
     SELECT
-        item.*, t.phase, t.held_by, t.claim_time,
+        item.*, t.current_state AS prior_state, t.phase, t.held_by, t.claim_time,
         coalesce(item.new_state <> t.current_state, false) AS moves
     FROM tasks AS t
     JOIN item ON {matches}
@@ -55,6 +55,7 @@ changed AS (
     WHERE {matches}
     RETURNING
         {record},
+        item.prior_state,
         item.payload, item.content_type, item.is_json, item.request,
         item.phase = 'held' AND item.moves AS ends_hold, item.held_by AS worker_id, item.claim_time AS began
 ),
@@ -71,6 +72,9 @@ run AS (
     SELECT id, delivery, worker_id, began, statement_timestamp(), 'moved', request
     FROM changed
     WHERE ends_hold
+),
+counted AS (
+    {count_moves:changed}
 )
 SELECT {record}
 FROM changed AS t
