@@ -17,6 +17,7 @@ from corndog.domain.task import Jitter, Phase, RetryPolicy
 from corndog.hints.hints import Hints
 from corndog.lifetime import in_background, on_end
 from corndog.observability import logs
+from corndog.scheduler.counts import fold_counts
 from corndog.scheduler.leader import Leader
 from corndog.scheduler.loop import Loop
 from corndog.scheduler.reconcile import reconcile
@@ -27,6 +28,7 @@ from corndog.scheduler.sweep import sweep
 from corndog.scheduler.unpark import unpark
 from corndog.service.claims import Claims
 from corndog.service.clocks import Clocks
+from corndog.service.counts import Counts
 from corndog.service.endings import Endings
 from corndog.service.finding import ByHeads, ByHints, Find, HandOut, Scan
 from corndog.service.heartbeats import Heartbeats
@@ -126,6 +128,7 @@ class House:
         self.statuses = Statuses(self.store)
         self.writes = Writes(self.store, self.polls, self.hints, self.statuses)
         self.clocks = Clocks(self.store, self.writes)
+        self.counts = Counts(self.store)
         self.registry = Registry(self.store)
         self.refills = Refills(self.store, self.hints.windows) if self.hints else None
         self.retention = Retention(purges(settings, self.store))
@@ -136,6 +139,7 @@ class House:
         """Give what happens because time passes."""
         loops = [
             unpark(self.clocks, self._settings.unpark_interval),
+            fold_counts(self.counts),
             heal_statuses(self.statuses),
             retention(self.retention, self._settings.retention_interval),
         ]

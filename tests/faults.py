@@ -192,8 +192,8 @@ async def _connected(url: str) -> AsyncIterator[Connection]:
 
 
 def tables_of(query: str) -> list[str]:
-    """Name the tables that a statement has to do with."""
-    return [table for table in metadata.tables if re.search(rf"\b{table}\b", query)]
+    """Name the tables that a statement has to do with: a column may be called like another."""
+    return [table for table in metadata.tables if re.search(rf"\b(?:FROM|JOIN|INTO|UPDATE)\s+{table}\b", query)]
 
 
 async def _lock_one(locker: Connection, tables: list[str]) -> bool:

@@ -90,6 +90,14 @@ def migrate(as_json: AsJson = False) -> None:
 
 
 @app.command(rich_help_panel=UPKEEP)
+def recount(as_json: AsJson = False) -> None:
+    """Count all live tasks one by one, and correct the counts: needed after an upgrade, says its note."""
+    from corndog.cli.upkeep import recount
+
+    recount(as_json=as_json)
+
+
+@app.command(rich_help_panel=UPKEEP)
 def doctor(as_json: AsJson = False) -> None:
     """Check settings, database, schema, clocks and Redis, and say what to do."""
     from corndog.cli.doctor import run

@@ -1,11 +1,19 @@
 """Commands around a server: its schema, its settings, its document."""
 
+import asyncio
 import sys
 from pathlib import Path
 
+import msgspec
+
 from corndog import app
-from corndog.cli.environment import read_settings, schema_versions, upgrade
-from corndog.cli.output import Failed, say, show_json
+from corndog.cli.environment import read_settings, require_ready_database, schema_versions, upgrade
+from corndog.cli.output import Failed, say, show_json, show_table
+from corndog.domain.errors import Unavailable
+from corndog.service.counts import Counts
+from corndog.store.counts import Correction
+
+PATIENCE = 3600.0  # seconds for one statement over all tasks
 
 
 def migrate(*, as_json: bool) -> None:
@@ -19,6 +27,33 @@ def migrate(*, as_json: bool) -> None:
         say(f"the schema is {head} already")
     else:
         say(f"the schema was {before or 'missing'}, and is {head} now")
+
+
+def recount(*, as_json: bool) -> None:
+    """Compare the counts with all live tasks, and correct them."""
+    settings = read_settings()
+    require_ready_database(settings.database_url)
+    # It reads every task: that may take longer than anything that a server does.
+    patient = msgspec.structs.replace(settings, statement_timeout=max(settings.statement_timeout, PATIENCE))
+
+    async def run() -> list[Correction]:
+        database = app.database(patient)
+        try:
+            return await Counts(database).recount()
+        finally:
+            await database.close()
+
+    try:
+        corrections = asyncio.run(run())
+    except Unavailable as error:
+        raise Failed(str(error)) from None
+    if as_json:
+        show_json(corrections)
+    elif corrections:
+        rows = [(each.queue, each.current_state, f"{each.tasks:+}") for each in corrections]
+        show_table(("QUEUE", "STATE", "CORRECTED BY"), rows)
+    else:
+        say("the counts were right")
 
 
 def openapi(output: Path | None, check: Path | None) -> None:

@@ -1,6 +1,5 @@
 """The use cases that keep counts: folding what writes have added to them, and correcting what is wrong."""
 
-from datetime import timedelta
 from time import monotonic
 
 from corndog.store import counts as store
@@ -18,11 +17,10 @@ TIDYING = 300.0
 
 
 class Counts:
-    """Keeps the counts of live tasks small and right. `longest` is how long a transaction may take."""
+    """Keeps the counts of live tasks right, and cheap to read."""
 
-    def __init__(self, database: Database, longest: timedelta) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._longest = longest
         self._next_fold = self._next_tidying = 0.0
 
     async def fold(self) -> int:
@@ -32,7 +30,8 @@ class Counts:
             return await self._fold(at_least=BATCH)
         tidies = now >= self._next_tidying
         folded = await self._fold(everywhere=tidies)
-        await self._database.run(lambda connection: store.raise_floor(connection, self._longest))
+        longest = self._database.longest_transaction
+        await self._database.run(lambda connection: store.raise_floor(connection, longest))
         if tidies:
             await self._database.run(store.drop_zeros)
             self._next_tidying = now + TIDYING

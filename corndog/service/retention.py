@@ -169,7 +169,7 @@ class EndedJobs:
             if ended:
                 await _delete(connection, ended)
 
-        await self._database.transaction(work)
+        await self._database.transaction(work, is_limited=False)
 
 
 async def _delete(connection: Connection, job_ids: Sequence[UUID]) -> None:

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 
 from sqlalchemy import event, make_url
@@ -30,6 +31,10 @@ _T = TypeVar("_T")
 _FIRST_WAIT = 0.005
 _LONGEST_WAIT = 0.5
 _SILENCE = 5.0
+_IDLENESS = 10.0
+"""Seconds after which the database ends a transaction whose process has stopped."""
+_COMMIT = 15.0
+"""Seconds that a commit may take after the last statement, at the very most."""
 _PLANS = {
     # Every statement is short and made for one plan: from index to index, row by row. Statistics are old wherever a
     # queue has just filled or drained, and by them PostgreSQL would read whole queues, or plan each claim anew.
@@ -74,6 +79,7 @@ class Database:
             "timezone": "UTC",
             "default_transaction_isolation": isolation,
             "statement_timeout": f"{statement_timeout * 1000:.0f}",
+            "idle_in_transaction_session_timeout": f"{_IDLENESS * 1000:.0f}",
         }
         if not self.is_cockroach:
             session |= _PLANS
@@ -91,16 +97,22 @@ class Database:
         )
         event.listen(self.engine.sync_engine, "checkout", _refuse_closed)
         self._stop = stop_after_delay(retry_deadline)
+        self._limit = statement_timeout
+        self.longest_transaction = timedelta(seconds=statement_timeout + _COMMIT)
+        """How long after a write its commit may be seen by others: one statement or several take no longer."""
 
     async def run(self, work: Callable[[Connection], Awaitable[_T]]) -> _T:
         """Run work whose every statement is a transaction of its own."""
         return await self._persist(work)
 
-    async def transaction(self, work: Callable[[Connection], Awaitable[_T]]) -> _T:
-        """Run work as one transaction: all of it is committed when this returns, or none of it."""
+    async def transaction(self, work: Callable[[Connection], Awaitable[_T]], *, is_limited: bool = True) -> _T:
+        """Run work as one transaction: all of it is committed when this returns, or none of it.
+
+        It may take as long as one statement, unless it writes nothing that is counted.
+        """
 
         async def in_transaction(connection: Connection) -> _T:
-            async with connection.transaction():
+            async with asyncio.timeout(self._limit if is_limited else None), connection.transaction():
                 return await work(connection)
 
         return await self._persist(in_transaction)

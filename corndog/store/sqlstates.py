@@ -25,6 +25,7 @@ _BY_STATE = {
     "40P01": Meaning.CONFLICT,  # deadlock_detected
     "55P03": Meaning.CONFLICT,  # lock_not_available
     "40003": Meaning.LOST,  # statement_completion_unknown
+    "25P03": Meaning.LOST,  # idle_in_transaction_session_timeout
     "57P01": Meaning.LOST,  # admin_shutdown
     "57P02": Meaning.LOST,  # crash_shutdown
     "57P03": Meaning.BUSY,  # cannot_connect_now

@@ -64,7 +64,26 @@ def test_a_database_of_a_newer_program_is_refused(new_database_url: str) -> None
     assert "9999" in done.stderr
 
 
-@pytest.mark.parametrize("command", ["serve", "scheduler", "migrate"])
+def test_recount(settings: dict[str, str]) -> None:
+    url = settings["CORNDOG_DATABASE_URL"]
+    assert corndog("recount", settings=settings).stdout == "the counts were right\n"
+    assert json.loads(corndog("recount", "--json", settings=settings).stdout) == []
+    wrong = "INSERT INTO count_deltas (queue, current_state, tasks) VALUES ('no such', 'ä', 3), ('no such', 'b', -2)"
+    asyncio.run(execute(url, wrong))
+    done = corndog("recount", settings=settings)
+    assert done.returncode == 0
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert lines[0] == ["QUEUE", "STATE", "CORRECTED", "BY"]
+    assert sorted(lines[1:]) == [["no", "such", "b", "+2"], ["no", "such", "ä", "-3"]]
+    asyncio.run(execute(url, wrong))
+    assert sorted(json.loads(corndog("recount", "--json", settings=settings).stdout), key=str) == [
+        {"queue": "no such", "current_state": "b", "tasks": 2},
+        {"queue": "no such", "current_state": "ä", "tasks": -3},
+    ]
+    assert corndog("recount", settings=settings).stdout == "the counts were right\n"
+
+
+@pytest.mark.parametrize("command", ["serve", "scheduler", "migrate", "recount"])
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
@@ -93,7 +112,7 @@ def test_no_server_runs_with_a_wrong_redis_url() -> None:
     assert "CORNDOG_REDIS_URL is not Redis's URL" in done.stderr
 
 
-@pytest.mark.parametrize("command", ["serve", "scheduler"])
+@pytest.mark.parametrize("command", ["serve", "scheduler", "recount"])
 def test_an_old_schema_is_refused(command: str, new_database_url: str) -> None:
     done = corndog(command, settings={"CORNDOG_DATABASE_URL": new_database_url})
     assert (done.returncode, done.stdout) == (1, "")

@@ -79,7 +79,7 @@ class House:
         self.heartbeats = Heartbeats(database, hints.leases if hints else None)
         self.clocks = Clocks(database, self.writes)
         self.revivals = Revivals(self.writes, self.reading, new_id)
-        self.counts = Counts(database, HOUR)
+        self.counts = Counts(database)
 
     async def submit(self, number: int = 1, **asked: Any) -> list[Task]:  # noqa: ANN401
         return await self.submits.submit_all([NewTask(**asked)] * number)

@@ -1,6 +1,7 @@
 """The pool and the retry helper: what is rerun, what is refused, and what is left behind by a caller that goes away."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
@@ -54,6 +55,45 @@ async def test_a_conflict_is_rerun_from_the_start(database: Database) -> None:
 
     assert await database.transaction(work) == 3
     assert [row[0] for row in await House(database).rows("SELECT name FROM leader_leases")] == ["run 3"]
+
+
+async def test_a_transaction_is_given_up_after_its_time(small: Database) -> None:
+    """Nothing that it has written is seen later than anybody expects."""
+
+    async def work(connection: Connection) -> None:
+        await connection.execute("INSERT INTO leader_leases VALUES ('late', 'h', now())")
+        await asyncio.sleep(60)
+
+    with pytest.raises(Unavailable):
+        await asyncio.wait_for(small.transaction(work), 20)
+    assert await House(small).rows("SELECT FROM leader_leases") == []
+
+
+async def test_a_transaction_that_counts_nothing_takes_its_time(small: Database) -> None:
+    async def work(connection: Connection) -> None:
+        for _ in range(3):
+            await connection.execute("SELECT pg_sleep(0.2)")
+
+    await small.transaction(work, is_limited=False)
+    with pytest.raises(Unavailable):
+        await small.transaction(work)
+
+
+async def test_the_database_ends_a_transaction_whose_process_has_stopped(database: Database) -> None:
+    runs = 0
+
+    async def work(connection: Connection) -> None:
+        nonlocal runs
+        runs += 1
+        if runs == 1:
+            await connection.execute("SET idle_in_transaction_session_timeout = 1")
+            await asyncio.to_thread(time.sleep, 0.2)
+        await connection.execute("INSERT INTO leader_leases VALUES ('once', 'h', now())")
+
+    await database.transaction(work)
+    assert runs == 2
+    [[patience]] = await House(database).rows("SHOW idle_in_transaction_session_timeout")
+    assert patience == "10s"
 
 
 @pytest.mark.parametrize("way", ["run", "transaction", "once"])

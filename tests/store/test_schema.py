@@ -22,7 +22,10 @@ from sqlalchemy_cockroachdb.asyncpg import CockroachDBDialect_asyncpg
 
 from corndog.store.migrate import current_and_head, scripts, upgrade
 from corndog.store.schema import metadata
+from corndog.store.statements import load as statement
 from tests.faults import plain_url
+from tests.store.house import COUNTS
+from tests.store.plans import load
 
 PG_DUMP = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION] / "pg_dump"
 
@@ -94,6 +97,19 @@ async def test_migrating_again_changes_nothing(migrated: str) -> None:
     before = await asyncio.to_thread(dump, migrated)
     await asyncio.to_thread(upgrade, migrated)
     assert await asyncio.to_thread(dump, migrated) == before
+
+
+async def test_tasks_that_are_there_are_counted(migrated: str) -> None:
+    """As an upgrade from the version before finds them."""
+    connection = await asyncpg.connect(plain_url(migrated))
+    await load(connection, ready=10, held=3)
+    await connection.execute(f"DROP TABLE {', '.join(COUNTS)}; UPDATE alembic_version SET version_num = '0003'")
+    await asyncio.to_thread(upgrade, migrated)
+    counted = [tuple(row) for row in await connection.fetch(statement("counts"))]
+    assert counted[:2] == [("queue 0", "a", 2), ("queue 1", "a", 2)]
+    assert sum(number for _, _, number in counted) == 13
+    assert await connection.fetch(statement("wrong_counts")) == []
+    await connection.close()
 
 
 async def test_versions_are_told(migrated: str, database_admin_url: str) -> None:

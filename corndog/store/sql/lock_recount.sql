@@ -1,5 +1,6 @@
--- Wait until no other recount is under way: two that see the same difference would both mend it.
-INSERT INTO count_floor AS f (id, write_time)
-VALUES (0, '1970-01-01 00:00:00+00'::timestamptz)
-ON CONFLICT (id) DO UPDATE
-SET write_time = f.write_time
+-- Wait until no other recount is under way: two that see the same difference would both mend it. A lease that nobody
+-- holds serves as the lock.
+INSERT INTO leader_leases AS l (name, holder, expires)
+VALUES ('recount', '', statement_timestamp())
+ON CONFLICT (name) DO UPDATE
+SET expires = excluded.expires
