@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from benchmarks import batches, bloat, calls, delays, depth, heartbeats, idle, jobs, wakeups
+from benchmarks import batches, bloat, calls, counts, delays, depth, heartbeats, idle, jobs, wakeups
 from benchmarks.harness import CONNECTIONS, Measure, Site, site
 
 MEASURES = {
@@ -21,6 +21,7 @@ MEASURES = {
     "heartbeats": heartbeats.measure,
     "jobs": jobs.measure,
     "delays": delays.measure,
+    "counts": counts.measure,
 }
 
 

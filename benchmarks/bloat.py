@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
-from benchmarks.harness import Measure, Site, best_rates, claimed, claims, fill, rate, submits
+from benchmarks.harness import Measure, Site, best_rates, claimed, claims, fill, rate, recount, submits
 
 FINISHED = 200_000
 CLAIMS = 3000
@@ -37,3 +37,4 @@ async def _finish(connection: Any, count: int) -> None:  # noqa: ANN401
     await fill(connection, count, age="1 hour")
     await connection.execute("UPDATE tasks SET phase = 'held' WHERE phase = 'ready'")
     await connection.execute("DELETE FROM tasks WHERE phase = 'held'")
+    await recount(connection)

@@ -16,6 +16,7 @@ from sqlalchemy import make_url
 
 from corndog import embedded
 from corndog.settings import Settings
+from corndog.store import counts
 from corndog.store.migrate import upgrade
 from tests.servers import free_port, start_server, stop_server
 
@@ -190,6 +191,10 @@ async def fill(connection: Any, count: int, *, phase: str = "ready", age: str = 
     parks = phase == "parked"
     await connection.execute(
         f"""
+        WITH counted AS (
+            INSERT INTO count_deltas (queue, current_state, tasks)
+            VALUES ('bench', 'submitted{"-scheduled" if parks else ""}', {count})
+        )
         INSERT INTO tasks (
             id, queue, current_state, auto_target_state, phase, home_state, home_target, rank,
             submit_time, update_time, due_time, delivery,
@@ -204,6 +209,11 @@ async def fill(connection: Any, count: int, *, phase: str = "ready", age: str = 
         FROM generate_series(1, {count}) AS n
         """  # noqa: S608 - all of it is written in this folder
     )
+
+
+async def recount(connection: Any) -> None:  # noqa: ANN401
+    """Correct the counts after tasks were changed past the API."""
+    await counts.correct(connection, await counts.wrong(connection))
 
 
 def _plain(url: Any) -> str:  # noqa: ANN401

@@ -28,13 +28,13 @@ class Counts:
         now = monotonic()
         if now < self._next_fold:
             return await self._fold(at_least=BATCH)
-        tidies = now >= self._next_tidying
+        if tidies := now >= self._next_tidying:
+            self._next_tidying = now + TIDYING  # even if it fails: what is due each time goes on
         folded = await self._fold(everywhere=tidies)
         longest = self._database.longest_transaction
         await self._database.run(lambda connection: store.raise_floor(connection, longest))
         if tidies:
             await self._database.run(store.drop_zeros)
-            self._next_tidying = now + TIDYING
         self._next_fold = now + PATIENCE
         return folded
 

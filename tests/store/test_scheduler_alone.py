@@ -14,6 +14,25 @@ from corndog.store.engine import Database
 from tests.store.house import MICROSECOND, House
 
 
+async def test_counts_are_folded(empty_database_url: str) -> None:
+    database = Database(empty_database_url)
+    house = House(database)
+    await house.submit(3, queue="q")
+    stop = asyncio.Event()
+    loops = asyncio.create_task(run_scheduler(Settings(database_url=empty_database_url), stop))
+
+    async def totals() -> list[tuple[object, ...]]:
+        return [tuple(row) for row in await house.rows("SELECT * FROM queue_state_counts")]
+
+    try:
+        poll = AsyncRetrying(retry=retry_if_result(operator.not_), wait=wait_fixed(0.05), stop=stop_after_delay(20))
+        assert await poll(totals) == [("q", "submitted", 3)]
+    finally:
+        stop.set()
+        await loops
+        await database.close()
+
+
 async def test_a_job_that_a_sweep_ends_is_stored_as_ended(empty_database_url: str) -> None:
     database = Database(empty_database_url)
     house = House(database)
