@@ -33,8 +33,9 @@ def recount(*, as_json: bool) -> None:
     """Compare the counts with all live tasks, and correct them."""
     settings = read_settings()
     require_ready_database(settings.database_url)
-    # It reads every task: that may take longer than anything that a server does.
-    patient = msgspec.structs.replace(settings, statement_timeout=max(settings.statement_timeout, PATIENCE))
+    # It reads every task: that may take longer than anything that a server does, and must not conflict with all of it.
+    timeout = max(settings.statement_timeout, PATIENCE)
+    patient = msgspec.structs.replace(settings, statement_timeout=timeout, isolation="read committed")
 
     async def run() -> list[Correction]:
         database = app.database(patient)

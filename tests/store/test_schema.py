@@ -140,6 +140,7 @@ def test_cockroach_branch() -> None:
     sql = output.getvalue()
     assert "CONFIGURE ZONE USING gc.ttlseconds = 600" in sql
     assert "USING HASH WHERE phase = 'ready'" in sql
+    assert "shard INTEGER DEFAULT floor(random() * 8)::INT8" in sql
     assert "autovacuum" not in sql
     assert sql.count("CREATE TABLE IF NOT EXISTS") == 13
     statements = [statement for statement in sql.split(";") if "CREATE" in statement or "DROP" in statement]
