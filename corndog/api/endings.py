@@ -9,7 +9,6 @@ from corndog.api.requests.endings import Cancel, CompleteAndClaim, Fail, Revive,
 from corndog.api.routing import BODY, WRITE, Endpoint, route
 from corndog.domain.errors import CorndogError
 from corndog.domain.listing import Include, Place
-from corndog.service.endings import Completing, Failing
 
 _TAG = "Tasks"
 
@@ -35,7 +34,7 @@ async def complete_task(call: Call) -> Answer:
     terms = call.services.terms
     check_claim(call, wanted.claim)
     written = await call.services.endings.complete(
-        Completing(read_id(call), wanted.to_match(), wanted.to_result(media, terms), wanted.to_next(media, terms))
+        read_id(call), wanted.to_match(), wanted.to_result(media, terms), wanted.to_next(media, terms)
     )
     claimed = await claim_next(call, wanted.claim)
     reply = media_of_answer(call)
@@ -87,7 +86,7 @@ async def fail_task(call: Call) -> Answer:
     When none is left, or the failure is not `retryable`, it is archived as failed: a dead letter, which can be revived.
     """
     _, wanted = read(call, Fail)
-    written = await call.services.endings.fail(Failing(read_id(call), wanted.to_match(), wanted.to_failure()))
+    written = await call.services.endings.fail(read_id(call), wanted.to_match(), wanted.to_failure())
     reply = media_of_answer(call)
     return answer(reply, changed(reply, written))
 

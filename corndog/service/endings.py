@@ -1,10 +1,10 @@
 """The use cases that end a task, or one of its tries: complete, fail, cancel."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from functools import partial
 from random import Random
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -22,16 +22,14 @@ from corndog.store import tasks as store
 from corndog.store.engine import Connection
 from corndog.store.rows import Found
 
-_Asked = TypeVar("_Asked")
-
 
 class Completing(NamedTuple):
     """What is asked for: a task to be completed, its result, and what is submitted with that."""
 
     task_id: UUID
     match: Match
-    result: Content | None = None
-    next_tasks: Sequence[NewTask] = ()
+    result: Content | None
+    next_tasks: Sequence[NewTask]
 
 
 class Failing(NamedTuple):
@@ -63,7 +61,9 @@ class Endings:
         )
         self._fail = Group("fail", self._fail_all, size=group_size, key_of=id_of)
 
-    async def complete(self, asked: Completing) -> Written:
+    async def complete(
+        self, task_id: UUID, match: Match, result: Content | None, next_tasks: Sequence[NewTask]
+    ) -> Written:
         """Archive a task as completed; store its result and submit its next tasks in the same transaction.
 
         Raises:
@@ -72,12 +72,12 @@ class Endings:
             Conflict: the task is not what `match` says.
 
         """
-        completion, write = self._completion(asked)
+        completion, write = self._completion(Completing(task_id, match, result, next_tasks))
         return _with_next(completion, await self._writes.one(write))
 
     async def complete_many(self, asked: Sequence[Completing]) -> list[Written | CorndogError]:
         """Complete tasks, each by itself."""
-        return await each(self.complete, asked)
+        return await _each(self.complete(*one) for one in asked)
 
     async def complete_all_or_none(self, asked: Sequence[Completing]) -> list[Written]:
         """Complete tasks in one transaction.
@@ -151,7 +151,7 @@ class Endings:
         [task] = find_each([ending], await self._writes.run(work, atomically=True, touching=touching))
         return task
 
-    async def fail(self, asked: Failing) -> Written:
+    async def fail(self, task_id: UUID, match: Match, failure: Failure) -> Written:
         """Use up an attempt of a held task: it is tried again after its backoff, or ends as failed if none is left.
 
         What waits for a task that ends so is canceled, unless it is to run all the same.
@@ -161,12 +161,12 @@ class Endings:
             Conflict: this delivery does not hold the task, or the task is not what `match` says.
 
         """
-        _, write = self._failed_try(asked)
+        _, write = self._failed_try(Failing(task_id, match, failure))
         return await self._writes.one(write)
 
     async def fail_many(self, asked: Sequence[Failing]) -> list[Written | CorndogError]:
         """Report failed tries, each by itself."""
-        return await each(self.fail, asked)
+        return await _each(self.fail(*one) for one in asked)
 
     async def fail_all_or_none(self, asked: Sequence[Failing]) -> list[Written]:
         """Report failed tries in one transaction.
@@ -254,9 +254,9 @@ class Endings:
         )
 
 
-async def each(write: Callable[[_Asked], Awaitable[Written]], asked: Sequence[_Asked]) -> list[Written | CorndogError]:
-    """Write what is asked for side by side, and answer for each what has become of it."""
-    done = await asyncio.gather(*map(write, asked), return_exceptions=True)
+async def _each(writes: Iterable[Awaitable[Written]]) -> list[Written | CorndogError]:
+    """Write side by side, and answer for each what has become of it."""
+    done = await asyncio.gather(*writes, return_exceptions=True)
     outcomes: list[Written | CorndogError] = []
     for one in done:
         if isinstance(one, BaseException) and not isinstance(one, CorndogError):
