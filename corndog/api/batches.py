@@ -97,7 +97,7 @@ async def _submit(
         earlier = await submits.find_once(key) if key else None
         return earlier or Submitted(ids=(), tasks=())
     if key:
-        return await submits.submit_once(news, key, msgspec.msgpack.encode(problems) if problems else None)
+        return await submits.submit_all_once(news, key, msgspec.msgpack.encode(problems) if problems else None)
     tasks = await submits.submit_all(news)
     return Submitted(ids=[task.id for task in tasks], tasks=tasks)
 

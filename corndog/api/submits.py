@@ -73,7 +73,7 @@ async def _submit(call: Call, wanted: SubmitFields, new: NewTask, key: str | Non
     if key is None:
         task = await submits.submit(new)
         return answer(reply, Submitted(task.id, view(reply, task), replayed=False), HTTPStatus.CREATED)
-    done = await submits.submit_once([new], Key(key, hash_of("submit", wanted.asked(new))))
+    done = await submits.submit_once(new, Key(key, hash_of("submit", wanted.asked(new))))
     [task_id], [found] = done.ids, done.tasks
     shown = None if found is None else view(reply, found)
     return answer(reply, Submitted(task_id, shown, done.replayed), HTTPStatus.CREATED)

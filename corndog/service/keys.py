@@ -20,7 +20,7 @@ class Keys:
     """Remembers what was made under keys, for as long as that lives and `ttl` longer."""
 
     def __init__(self, ttl: timedelta) -> None:
-        self._ttl = ttl
+        self.ttl = ttl
 
     async def once(self, connection: Connection, key: Key, made: Made) -> Earlier | None:
         """Take a key for what is about to be made, or tell what was made under it before.
@@ -32,10 +32,10 @@ class Keys:
             Conflict: the key was taken by another request.
 
         """
-        while not await store.keep(connection, key, made, self._ttl):
+        while not await store.keep(connection, key, made, self.ttl):
             # Where it is not found, its time has come just now, and it is free.
-            if (kept := await store.find(connection, key.text)) is not None:
-                return _earlier(kept, key, made)
+            if (earlier := await self._find(connection, key, made)) is not None:
+                return earlier
         return None
 
     async def look(self, connection: Connection, key: Key) -> Earlier | None:
@@ -45,11 +45,20 @@ class Keys:
             Conflict: the key was taken by another request.
 
         """
-        kept = await store.find(connection, key.text)
-        return None if kept is None else _earlier(kept, key, Made())
+        return await self._find(connection, key, Made())
+
+    async def _find(self, connection: Connection, key: Key, made: Made) -> Earlier | None:
+        kept = await store.find(connection, [key.text])
+        return earlier_of(kept[key.text], key, made) if kept else None
 
 
-def _earlier(kept: Kept, key: Key, made: Made) -> Earlier:
+def earlier_of(kept: Kept, key: Key, made: Made) -> Earlier:
+    """Tell what was made under a key before, or now by the request that makes this.
+
+    Raises:
+        Conflict: the key was taken by another request.
+
+    """
     is_own = (kept.made.task_ids, kept.made.job_id) == (made.task_ids, made.job_id)
     if not is_own and kept.request != key.request:
         raise Conflict(Code.KEY_IN_USE, "this idempotency key was used for another request")

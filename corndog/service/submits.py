@@ -6,15 +6,17 @@ from uuid import UUID
 import msgspec
 
 from corndog.domain import checks
-from corndog.domain.keys import Key, Made
+from corndog.domain.errors import Conflict
+from corndog.domain.keys import Kept, Key, Made
 from corndog.domain.listing import Include
 from corndog.domain.task import NewTask, Task
 from corndog.service.groups import GROUP_SIZE, Group, bytes_of
 from corndog.service.ids import NewId
-from corndog.service.keys import Keys
+from corndog.service.keys import Keys, earlier_of
 from corndog.service.writes import Writes, ready_among
 from corndog.store import tasks as store
 from corndog.store.engine import Connection
+from corndog.store.keys import find as find_keys
 from corndog.store.reading import get
 
 
@@ -39,6 +41,13 @@ class Submits:
         self._keys = keys
         self._together = Group(
             "submit", self._submit, size=group_size, bytes_of=lambda item: bytes_of(item.new.payload)
+        )
+        self._once_together = Group(
+            "submit-once",
+            self._submit_each_once,
+            size=group_size,
+            key_of=lambda item: item.key and item.key.text,
+            bytes_of=lambda item: bytes_of(item.new.payload),
         )
 
     async def submit(self, new: NewTask) -> Task:
@@ -78,7 +87,38 @@ class Submits:
 
         return list(await self._writes.run(work, touching={item.new.window for item in items}))
 
-    async def submit_once(self, news: Sequence[NewTask], key: Key, answer: bytes | None = None) -> Submitted:
+    async def submit_once(self, new: NewTask, key: Key) -> Submitted:
+        """Submit a task unless that was done under this key before.
+
+        Raises:
+            Invalid: it breaks a rule.
+            Conflict: the key was used for another request.
+
+        """
+        [item] = self._items([new])
+        item = msgspec.structs.replace(item, key=key)
+        while (submitted := await self._once_together(item)) is None:
+            pass  # The key's time came between two looks at it, and it is free.
+        if isinstance(submitted, Conflict):
+            raise submitted
+        return submitted
+
+    async def _submit_each_once(self, items: Sequence[store.Submission]) -> list[Submitted | Conflict | None]:
+        """Submit tasks, each under its key; None where that was taken and is free again."""
+        outcomes: list[Submitted | Conflict | None] = []
+
+        async def work(connection: Connection) -> list[Task]:
+            written = await store.submit(connection, items, self._keys.ttl)
+            taken = [item.key.text for item in items if item.key and item.id not in written]
+            kept = await find_keys(connection, taken) if taken else {}
+            known = await _find(connection, [task_id for one in kept.values() for task_id in one.made.task_ids])
+            outcomes[:] = [_once(item, written | known, kept) for item in items]
+            return [*written.values(), *ready_among(known.values())]
+
+        await self._writes.run(work, touching={item.new.window for item in items})
+        return outcomes
+
+    async def submit_all_once(self, news: Sequence[NewTask], key: Key, answer: bytes | None = None) -> Submitted:
         """Submit tasks, at least one, unless that was done under this key before; `answer` is kept with the key.
 
         Raises:
@@ -127,6 +167,18 @@ class Submits:
         for new in news:
             checks.check_new(new)
         return [store.Submission(self._new_id(), new) for new in news]
+
+
+def _once(item: store.Submission, known: Mapping[UUID, Task], kept: Mapping[str, Kept]) -> Submitted | Conflict | None:
+    assert item.key
+    made = Made(task_ids=(item.id,))
+    if item.key.text not in kept:
+        return _submitted(made, known, replayed=False) if item.id in known else None
+    try:
+        earlier = earlier_of(kept[item.key.text], item.key, made)
+    except Conflict as refusal:
+        return refusal
+    return _submitted(earlier.made, known, replayed=earlier.replayed)
 
 
 def _submitted(made: Made, known: Mapping[UUID, Task], *, replayed: bool) -> Submitted:

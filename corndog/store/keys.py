@@ -3,7 +3,7 @@
 A key is inserted first of all in its transaction: whoever uses it at the same time waits there for the commit.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -29,13 +29,12 @@ async def keep(connection: Connection, key: Key, made: Made, ttl: timedelta) -> 
     return row is not None
 
 
-async def find(connection: Connection, text: str) -> Kept | None:
-    """Read what is kept under a key."""
-    row = await connection.fetchrow(load("find_key"), text)
-    if row is None:
-        return None
-    request, job_id, task_ids, answer = row
-    return Kept(request, Made(task_ids=tuple(task_ids), job_id=job_id, answer=answer))
+async def find(connection: Connection, texts: Sequence[str]) -> dict[str, Kept]:
+    """Read what is kept under keys."""
+    return {
+        text: Kept(request, Made(task_ids=tuple(task_ids), job_id=job_id, answer=answer))
+        for text, request, job_id, task_ids, answer in await connection.fetch(load("find_keys"), list(texts))
+    }
 
 
 async def due(connection: Connection, batch: int) -> list[Due]:

@@ -12,6 +12,7 @@ from uuid import UUID
 import msgspec
 
 from corndog.domain import transitions
+from corndog.domain.keys import Key
 from corndog.domain.task import (
     Candidate,
     Change,
@@ -31,11 +32,15 @@ from corndog.store.statements import load
 
 
 class Submission(msgspec.Struct, frozen=True):
-    """A task to be submitted under an id that the service has made; `member` is its place in a job."""
+    """A task to be submitted under an id that the service has made; `member` is its place in a job.
+
+    With a key, it is submitted unless that is taken.
+    """
 
     id: UUID
     new: NewTask
     member: Membership | None = None
+    key: Key | None = None
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,8 +88,10 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     token: UUID
 
 
-async def submit(connection: Connection, items: Sequence[Submission]) -> dict[UUID, Task]:
-    """Submit tasks in the order given; ids that exist already are left alone and not answered.
+async def submit(
+    connection: Connection, items: Sequence[Submission], key_ttl: timedelta = timedelta()
+) -> dict[UUID, Task]:
+    """Submit tasks in the order given; ids that exist already are left alone and not answered. Keys live for `key_ttl`.
 
     The statement tells which it has written, and when: all else is said by the rule that it restates.
     """
@@ -114,6 +121,9 @@ async def submit(connection: Connection, items: Sequence[Submission]) -> dict[UU
         [member.job_id if member else None for member in members],
         [member.name if member else None for member in members],
         [member.waiting_on if member else 0 for member in members],
+        [item.key.text if item.key else None for item in items],
+        [item.key.request if item.key else None for item in items],
+        key_ttl,
     )
     now: dict[UUID, datetime] = dict(map(tuple, written))
     return {

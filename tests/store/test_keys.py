@@ -31,7 +31,7 @@ class PurgingDatabase(FaultyDatabase):
     """Drops all keys right before one is read."""
 
     async def around(self, connection: Connection, query: str, run: Callable[[], Awaitable[_T]]) -> _T:
-        if query == load("find_key"):
+        if query == load("find_keys"):
             async with self.engine.connect() as other:
                 await other.exec_driver_sql("DELETE FROM idempotency_keys")
                 await other.commit()
@@ -39,7 +39,7 @@ class PurgingDatabase(FaultyDatabase):
 
 
 async def submit(house: House, key: Key = KEY, news: Sequence[NewTask] = NEWS) -> Submitted:
-    return await house.submits.submit_once(news, key, b"answer")
+    return await house.submits.submit_all_once(news, key, b"answer")
 
 
 async def test_a_repeat_makes_nothing_and_says_so(any_house: House) -> None:

@@ -142,7 +142,7 @@ HOT: dict[str, tuple[Call, set[str]]] = {
         {"tasks_pkey", "archived_tasks_pkey", "payloads_pkey"},
     ),
     "keep_key": (lambda c: key_store.keep(c, Key("new", b"r"), Made(task_ids=(uuid4(),)), HOUR), set()),
-    "find_key": (lambda c: key_store.find(c, "key 1"), {"idempotency_keys_pkey"}),
+    "find_keys": (lambda c: key_store.find(c, ["key 1"]), {"idempotency_keys_pkey"}),
     "due_keys": (
         lambda c: key_store.due(c, 100),
         {"idempotency_keys_checked", "tasks_pkey", "archived_tasks_pkey", "jobs_pkey"},

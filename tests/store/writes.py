@@ -103,8 +103,11 @@ def _next(queue: str) -> list[NewTask]:
 WRITES: dict[str, tuple[str, Write]] = {
     "submit": ("nothing", lambda h, q, _: h.submits.submit(NewTask(queue=q, payload=TEXT))),
     "submit a group": ("ready", lambda h, q, _: h.submits.submit_all(_next(q) * 2)),
-    "submit under a key": ("nothing", lambda h, q, _: h.submits.submit_once(_next(q)[:1], Key(q, b"r"))),
-    "submit a group under a key": ("ready", lambda h, q, _: h.submits.submit_once(_next(q) * 2, Key(q, b"r"), b"a")),
+    "submit under a key": ("nothing", lambda h, q, _: h.submits.submit_once(_next(q)[0], Key(q, b"r"))),
+    "submit a group under a key": (
+        "ready",
+        lambda h, q, _: h.submits.submit_all_once(_next(q) * 2, Key(q, b"r"), b"a"),
+    ),
     "claim": ("ready", lambda h, q, _: h.claim(q, count=2, worker_id="w")),
     "claim by key": ("ready", lambda h, q, _: h.claim(q, count=2, worker_id="w", strategy="by_heads")),
     "claim anonymously": ("ready", lambda h, q, _: h.claim(q)),

@@ -59,7 +59,7 @@ async def test_a_key_is_kept_once(bench: Bench) -> None:
     key = Key('Ü/ %2F?#é😀\u2028"\\{a,NULL}' + "k" * 200, bytes(range(16)))
     before = await bench.do(now)
     assert await bench.do(lambda c: store.keep(c, key, MADE, DAY))
-    assert await bench.do(lambda c: store.find(c, key.text)) == Kept(key.request, MADE)
+    assert await bench.do(lambda c: store.find(c, [key.text])) == {key.text: Kept(key.request, MADE)}
     kept = await row(bench, key.text)
     assert before + DAY < kept["check_time"] < before + DAY + HOUR
     assert kept["is_gone"] is False
@@ -72,11 +72,11 @@ async def test_a_key_is_kept_once(bench: Bench) -> None:
 async def test_a_job_is_kept(bench: Bench) -> None:
     made = Made(job_id=uuid4())
     await bench.do(lambda c: store.keep(c, Key("k", b"r"), made, DAY))
-    assert await bench.do(lambda c: store.find(c, "k")) == Kept(b"r", made)
+    assert await bench.do(lambda c: store.find(c, ["k"])) == {"k": Kept(b"r", made)}
 
 
 async def test_what_is_not_there_is_not_found(bench: Bench) -> None:
-    assert await bench.do(lambda c: store.find(c, "k")) is None
+    assert await bench.do(lambda c: store.find(c, ["k"])) == {}
     assert await purge(bench) == 0
 
 
