@@ -41,7 +41,7 @@ check: install   ## formatting, lint, types, import contracts, generated files
 	$(BIN)/corndog openapi --check openapi.json
 
 bench: install   ## measure speed, as ratios (ARGS='--only NAME', '--scale 0.1')
-	$(BIN)/python -m benchmarks $(ARGS)
+	$(BIN)/corndog bench $(ARGS)
 
 format: install  ## format the code and mend what the linter can
 	$(BIN)/ruff format .

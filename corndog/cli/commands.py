@@ -128,6 +128,28 @@ def openapi(
     openapi(output, check)
 
 
+@app.command(rich_help_panel=UPKEEP)
+def bench(
+    url: Annotated[
+        str | None, typer.Option(metavar="URL", help="Measure this server; else one is started, with its own database.")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this measure or figure; may be repeated.")
+    ] = None,
+    scale: Annotated[float, typer.Option(min=0.0001, max=100, help="Make sizes smaller, for a quick look.")] = 1.0,
+    connections: Annotated[int, typer.Option(min=1, max=10_000, help="Connections of the load generator.")] = 32,
+    rate: Annotated[
+        float, typer.Option(min=0.1, max=100_000, metavar="N", help="Calls a second at which latencies are taken.")
+    ] = 500.0,
+    plot: Annotated[Path | None, typer.Option(metavar="DIR", help="Draw plots there, as SVG and PNG.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure how fast a server is, as ratios within one run."""
+    from corndog.cli.bench import Wanted, bench
+
+    bench(Wanted(url, only or (), scale, connections, rate, plot, as_json))
+
+
 for name, command in (
     ("submit", tasks.submit),
     ("next", tasks.take),

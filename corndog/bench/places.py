@@ -1,0 +1,227 @@
+"""Where is measured: on servers and a database of our own, or on somebody's server, of which only HTTP is seen."""
+
+import asyncio
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import asyncpg
+from sqlalchemy import make_url
+from sqlalchemy.engine import URL
+
+from corndog import embedded
+from corndog.bench import load, servers
+from corndog.bench.errors import BenchError, LeftOut
+from corndog.bench.figures import Findings
+from corndog.bench.http import Address, Request
+from corndog.bench.servers import Server
+from corndog.bench.tidying import tidy
+from corndog.settings import Settings
+from corndog.store.migrate import upgrade
+
+PATIENCE = 60  # seconds
+NO_DATABASE = "it looks into the database itself, which a server's URL does not open"
+
+
+class Wishes:
+    """What is to be measured, and how."""
+
+    def __init__(self, names: Collection[str], *, scale: float, connections: int, per_second: float) -> None:
+        self.names = names
+        self.scale = scale
+        self.connections = connections
+        self.per_second = per_second
+
+
+class Place(ABC):
+    """What measures are given."""
+
+    is_ours: bool
+
+    def __init__(self, wishes: Wishes) -> None:
+        self.connections = wishes.connections
+        self.per_second = wishes.per_second
+        self.queue = f"bench-{uuid4().hex[:8]}"
+        self.findings = Findings()
+        self._wishes = wishes
+
+    def wants(self, *names: str) -> bool:
+        """Whether one of these figures is asked for."""
+        return any(name in self._wishes.names for name in names)
+
+    def scaled(self, number: int) -> int:
+        """Make a size smaller for a quick look."""
+        return max(1, round(number * self._wishes.scale))
+
+    def seconds(self, number: float, least: float = 0.0) -> float:
+        """Make a time shorter for a quick look, and never longer."""
+        return max(least, number * min(1.0, self._wishes.scale))
+
+    async def rate(
+        self, server: Server, requests: Sequence[Request], keep: Callable[[bytes], Any] | None = None
+    ) -> load.Rate:
+        """Send all requests over all connections as fast as they are answered."""
+        return await load.rate(server.address, self.connections, requests, keep)
+
+    @abstractmethod
+    async def about(self) -> str:
+        """Say in a line what is measured."""
+
+    @abstractmethod
+    def running(self, **settings: Any) -> AbstractAsyncContextManager[Server]:  # noqa: ANN401
+        """Give a server whose queue is empty, for the time of the block; one of ours has a database of its own."""
+
+    def database(self) -> AbstractAsyncContextManager[tuple[str, Any]]:
+        """Make a database with the schema: its URL, and a connection to it.
+
+        Raises:
+            LeftOut: there is none to be had here.
+
+        """
+        raise LeftOut(NO_DATABASE)
+
+    def connection_to(self, database_url: str) -> AbstractAsyncContextManager[Any]:
+        """Connect to a database once more."""
+        raise LeftOut(NO_DATABASE)
+
+    def server(
+        self,
+        database_url: str,
+        *,
+        uses_redis: bool = True,
+        **settings: Any,  # noqa: ANN401
+    ) -> AbstractAsyncContextManager[Server]:
+        """Run a server process on a database."""
+        raise LeftOut("it needs a server that is started for it, and there is only the one of the URL")
+
+
+class Somewhere(Place):
+    """Somebody's server."""
+
+    is_ours = False
+
+    def __init__(self, wishes: Wishes, address: Address) -> None:
+        super().__init__(wishes)
+        self._address = address
+
+    async def about(self) -> str:
+        """Name the server, after it has said that it takes work."""
+        async with load.lines(self._address, 1) as [line]:
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    answer = await line.send(Request("GET", "/readyz"))
+            except TimeoutError:
+                raise BenchError(f"no answer from {self._address.url} for {PATIENCE} seconds") from None
+        if not answer.startswith(b"{"):
+            raise BenchError(f"{self._address.url} is not a corndog server")
+        return self._address.url
+
+    @asynccontextmanager
+    async def running(self, **_settings: Any) -> AsyncIterator[Server]:  # noqa: ANN401
+        """Give the server; at the end nothing is left in our queue."""
+        try:
+            yield Server(self._address)
+        finally:
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    await tidy(self._address, self.connections, self.queue)
+            except (BenchError, TimeoutError) as error:
+                reason = str(error) or "the server takes too long"
+                raise BenchError(f"{reason}; tasks may be left in queue {self.queue}") from None
+
+
+class OwnPlace(Place):
+    """A PostgreSQL and a Valkey of our own; each measure has a database to itself."""
+
+    is_ours = True
+
+    def __init__(self, wishes: Wishes, running: embedded.Servers, settings: Settings) -> None:
+        super().__init__(wishes)
+        self._running = running
+        self._settings = settings
+        self._template = ""
+
+    async def about(self) -> str:
+        """Name the database's version."""
+        async with self.connection_to(self._running.database_url) as connection:
+            version: str = await connection.fetchval("SHOW server_version")
+        return f"PostgreSQL {version}"
+
+    @asynccontextmanager
+    async def running(self, **settings: Any) -> AsyncIterator[Server]:  # noqa: ANN401
+        """Run a server on a database of its own."""
+        async with self.database() as (url, _), self.server(url, **settings) as server:
+            yield server
+
+    @asynccontextmanager
+    async def database(self) -> AsyncIterator[tuple[str, Any]]:
+        """Copy an empty database that has the schema."""
+        name = f"bench_{uuid4().hex[:8]}"
+        async with self.connection_to(self._running.database_url) as admin:
+            if not self._template:
+                template = f"{name}_empty"
+                await admin.execute(f"CREATE DATABASE {template}")
+                await asyncio.to_thread(upgrade, self._url(template))
+                self._template = template
+            await admin.execute(f"CREATE DATABASE {name} TEMPLATE {self._template}")
+            try:
+                async with self.connection_to(self._url(name)) as connection:
+                    yield self._url(name), connection
+            finally:
+                await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+    @asynccontextmanager
+    async def connection_to(self, database_url: str) -> AsyncIterator[Any]:
+        """Connect to a database once more."""
+        connection = await asyncpg.connect(_plain(make_url(database_url)))
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+    @asynccontextmanager
+    async def server(
+        self,
+        database_url: str,
+        *,
+        uses_redis: bool = True,
+        **settings: Any,  # noqa: ANN401
+    ) -> AsyncIterator[Server]:
+        """Run a server process; those on one database share what Redis keeps, others must not."""
+        given = {name: getattr(self._settings, name) for name in Settings.__struct_fields__} | settings
+        given |= {
+            "database_url": database_url,
+            "redis_url": self._running.redis_url if uses_redis else "",
+            "redis_prefix": make_url(database_url).database,
+        }
+        async with servers.running(Settings(**given)) as server:
+            yield server
+
+    def _url(self, name: str) -> str:
+        return make_url(self._running.database_url).set(database=name).render_as_string(hide_password=False)
+
+
+@contextmanager
+def own_place(wishes: Wishes, settings: Settings) -> Iterator[Place]:
+    """Start PostgreSQL and Valkey for the time of the block; their data go with them.
+
+    Raises:
+        BenchError: they can't run here.
+
+    """
+    # As root, a system user must get through to the data: not every TMPDIR lets it.
+    with tempfile.TemporaryDirectory(prefix="corndog-bench-", dir="/tmp") as directory:
+        Path(directory).chmod(0o755)
+        try:
+            with embedded.start(Path(directory) / "data") as running:
+                yield OwnPlace(wishes, running, settings)
+        except embedded.EmbeddedError as error:
+            raise BenchError(str(error)) from None
+
+
+def _plain(url: URL) -> str:
+    return url.set(drivername="postgresql").render_as_string(hide_password=False)
