@@ -26,6 +26,8 @@ from corndog.store.migrate import upgrade
 PATIENCE = 60  # seconds
 NO_DATABASE = "it looks into the database itself, which a server's URL does not open"
 
+NO_SERVERS = "it needs a server that is started for it, and there is only the one of the URL"
+
 
 class Wishes:
     """What is to be measured, and how."""
@@ -96,7 +98,7 @@ class Place(ABC):
         **settings: Any,  # noqa: ANN401
     ) -> AbstractAsyncContextManager[Server]:
         """Run a server process on a database."""
-        raise LeftOut("it needs a server that is started for it, and there is only the one of the URL")
+        raise LeftOut(NO_SERVERS)
 
 
 class Somewhere(Place):

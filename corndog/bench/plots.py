@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corndog.bench.errors import BenchError
-from corndog.bench.figures import Figure, Findings
+from corndog.bench.figures import Findings
 
 # ruff: noqa: PLC0415 - an extra that nobody needs without --plot
 
@@ -49,14 +49,16 @@ def draw(findings: Findings, title: str, directory: Path) -> list[Path]:
     import matplotlib as mpl
 
     mpl.use("agg")
-    rates = [figure for figure in findings.figures if figure.unit.endswith("/s") and figure.ratio is not None]
+    rates = [figure for figure in findings.figures if figure.unit.endswith("/s") and figure.ratio]
     queues = [figure for figure in findings.figures if figure.name.split("-")[0] in QUEUES]
     try:
         directory.mkdir(parents=True, exist_ok=True)
         drawn: list[Path] = []
         if rates:
             with _plot(directory / "throughput", title, len(rates), drawn) as axes:
-                _bars(axes, [f"{figure.name}\n({figure.of})" for figure in rates], [_ratio(figure) for figure in rates])
+                axes.set_xscale("log")
+                names = [f"{figure.name}\n({figure.of})" for figure in rates]
+                _bars(axes, names, [figure.ratio or 1 for figure in rates], base=1)
                 axes.axvline(1, color="gray", linewidth=0.8)
                 axes.set_xlabel("throughput, as a ratio to what is in brackets")
         if findings.curves:
@@ -76,9 +78,9 @@ def draw(findings: Findings, title: str, directory: Path) -> list[Path]:
 @contextmanager
 def _plot(path: Path, title: str, rows: int, drawn: list[Path]) -> "Iterator[Axes]":
     """Draw in the block; then it is written in all formats."""
-    from matplotlib.figure import Figure as Sheet
+    from matplotlib.figure import Figure
 
-    sheet = Sheet(figsize=(WIDTH, FRAME + rows * ROW), layout="constrained")
+    sheet = Figure(figsize=(WIDTH, FRAME + rows * ROW), layout="constrained")
     axes = sheet.add_subplot()
     yield axes
     axes.set_title(title, fontsize="small", loc="left")
@@ -88,8 +90,8 @@ def _plot(path: Path, title: str, rows: int, drawn: list[Path]) -> "Iterator[Axe
         sheet.savefig(drawn[-1], dpi=DOTS)
 
 
-def _bars(axes: "Axes", names: Sequence[str], values: Sequence[float]) -> None:
-    bars = axes.barh(names, values)
+def _bars(axes: "Axes", names: Sequence[str], values: Sequence[float], base: float = 0) -> None:
+    bars = axes.barh(names, [value - base for value in values], left=base)
     axes.bar_label(bars, labels=[f"{value:,.3g}" if value < 1000 else f"{value:,.0f}" for value in values], padding=3)  # noqa: PLR2004
     axes.invert_yaxis()
     axes.margins(x=0.12)
@@ -109,7 +111,3 @@ def _latencies(axes: "Axes", curves: Mapping[str, Sequence[float]]) -> None:
     axes.set_xlabel("fraction of all calls")
     axes.set_ylabel("answered within so many ms of when it was due")
     axes.legend()
-
-
-def _ratio(figure: Figure) -> float:
-    return figure.ratio or 0.0

@@ -78,7 +78,7 @@ class _Interrupt(Interrupt):
 
     def come(self, signal_number: int, frame: FrameType | None) -> None:
         """End, as the handler of a signal."""
-        if self.run is None:
+        if self.run is None or self.run.done():
             super().come(signal_number, frame)
         else:
             _ignore_signals()

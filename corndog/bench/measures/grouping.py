@@ -8,7 +8,7 @@ from corndog.bench.errors import LeftOut
 from corndog.bench.figures import Figure, Figures
 from corndog.bench.http import Line
 from corndog.bench.load import lines
-from corndog.bench.places import Place
+from corndog.bench.places import NO_SERVERS, Place
 from corndog.bench.tasks import claim, complete, delivery, submits
 from corndog.settings import Settings
 
@@ -23,6 +23,8 @@ async def measure(place: Place) -> Figures:
     """Take one task after the other through its life, on two servers in turn."""
     if SETTING not in Settings.__struct_fields__:
         raise LeftOut(f"this version groups always: it has no setting {SETTING}")
+    if not place.is_ours:
+        raise LeftOut(NO_SERVERS)
     async with (
         place.running(**{SETTING: 1}) as without,
         place.running() as grouping,
