@@ -52,11 +52,14 @@ class Address(msgspec.Struct, frozen=True):
             ValueError: it is not one of HTTP.
 
         """
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+            secure = parts.scheme == "https"
+            port = parts.port or (443 if secure else 80)
+        except ValueError:
+            parts, secure, port = urlsplit(""), False, 0
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
             raise ValueError(f"{url!r} is not an address such as http://127.0.0.1:8080")
-        secure = parts.scheme == "https"
-        port = parts.port or (443 if secure else 80)
         return cls(parts.hostname, port, parts.path.rstrip("/"), secure)
 
     @property

@@ -4,7 +4,7 @@ import asyncio
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -47,7 +47,7 @@ class Place(ABC):
     def __init__(self, wishes: Wishes) -> None:
         self.connections = wishes.connections
         self.per_second = wishes.per_second
-        self.queue = f"bench-{uuid4().hex[:8]}"
+        self.queue = _new_queue()
         self.findings = Findings()
         self._wishes = wishes
 
@@ -73,9 +73,15 @@ class Place(ABC):
     async def about(self) -> str:
         """Say in a line what is measured."""
 
+    async def close(self) -> None:  # noqa: B027 - most have nothing to do
+        """End what was kept for more than one measure."""
+
     @abstractmethod
     def running(self, **settings: Any) -> AbstractAsyncContextManager[Server]:  # noqa: ANN401
-        """Give a server whose queue is empty, for the time of the block; one of ours has a database of its own."""
+        """Give a server whose queue is empty, for the time of the block.
+
+        One of ours that is set up in the usual way is kept for the next measure, which gets it without tasks.
+        """
 
     def database(self) -> AbstractAsyncContextManager[tuple[str, Any]]:
         """Make a database with the schema: its URL, and a connection to it.
@@ -137,7 +143,7 @@ class Somewhere(Place):
 
 
 class OwnPlace(Place):
-    """A PostgreSQL and a Valkey of our own; each measure has a database to itself."""
+    """A PostgreSQL and a Valkey of our own; each server has a database to itself."""
 
     is_ours = True
 
@@ -146,6 +152,8 @@ class OwnPlace(Place):
         self._running = running
         self._settings = settings
         self._template = ""
+        self._usual: Server | None = None
+        self._stack = AsyncExitStack()
 
     async def about(self) -> str:
         """Name the database's version."""
@@ -155,9 +163,20 @@ class OwnPlace(Place):
 
     @asynccontextmanager
     async def running(self, **settings: Any) -> AsyncIterator[Server]:  # noqa: ANN401
-        """Run a server on a database of its own."""
-        async with self.database() as (url, _), self.server(url, **settings) as server:
-            yield server
+        """Run a server on a database of its own, or give the usual one again."""
+        if settings:
+            async with self.database() as (url, _), self.server(url, **settings) as server:
+                yield server
+            return
+        if self._usual is None:
+            url, _ = await self._stack.enter_async_context(self.database())
+            self._usual = await self._stack.enter_async_context(self.server(url))
+        yield self._usual
+        await self._empty(self._usual)
+
+    async def close(self) -> None:
+        """End the usual server."""
+        await self._stack.aclose()
 
     @asynccontextmanager
     async def database(self) -> AsyncIterator[tuple[str, Any]]:
@@ -203,6 +222,16 @@ class OwnPlace(Place):
         async with servers.running(Settings(**given)) as server:
             yield server
 
+    async def _empty(self, server: Server) -> None:
+        """Forget all tasks; what Redis knows of them goes with the name of the queue."""
+        async with self.connection_to(server.database_url) as connection:
+            tables = await connection.fetchval(
+                "SELECT string_agg(quote_ident(tablename), ', ') FROM pg_tables "
+                "WHERE schemaname = 'public' AND tablename NOT IN ('alembic_version', 'leader_leases')"
+            )
+            await connection.execute(f"TRUNCATE {tables}")
+        self.queue = _new_queue()
+
     def _url(self, name: str) -> str:
         return make_url(self._running.database_url).set(database=name).render_as_string(hide_password=False)
 
@@ -223,6 +252,10 @@ def own_place(wishes: Wishes, settings: Settings) -> Iterator[Place]:
                 yield OwnPlace(wishes, running, settings)
         except embedded.EmbeddedError as error:
             raise BenchError(str(error)) from None
+
+
+def _new_queue() -> str:
+    return f"bench-{uuid4().hex[:8]}"
 
 
 def _plain(url: URL) -> str:

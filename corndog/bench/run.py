@@ -3,10 +3,14 @@
 from collections.abc import Callable
 from contextlib import aclosing
 
+import asyncpg
+
 from corndog.bench.catalog import MEASURES
-from corndog.bench.errors import LeftOut
+from corndog.bench.errors import BenchError, LeftOut
 from corndog.bench.figures import Findings
 from corndog.bench.places import Place
+
+DATABASE_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
 
 
 async def run(place: Place, tell: Callable[[str], None]) -> Findings:
@@ -30,6 +34,8 @@ async def run(place: Place, tell: Callable[[str], None]) -> Findings:
                         findings.figures.append(figure)
         except LeftOut as left_out:
             reason = str(left_out)
+        except DATABASE_ERRORS as error:
+            raise BenchError(f"{measure.name}: the database has failed: {str(error) or type(error).__name__}") from None
         for name in wanted:
             if findings.value(name) is None:
                 findings.left_out[name] = reason

@@ -127,6 +127,7 @@ async def _measure(place: Place, wanted: Wanted, interrupt: _Interrupt) -> None:
             await run(place, tell)
             progress.update(bar, completed=started)
     finally:
+        await place.close()
         _show(place.findings, about, as_json=wanted.as_json)
     if wanted.plot:
         for path in plots.draw(place.findings, about, wanted.plot):

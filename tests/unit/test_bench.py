@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from corndog.bench import plots
 from corndog.bench.catalog import MEASURES, choose
 from corndog.bench.errors import BenchError, RefusedError
+from corndog.bench.figures import Figure, Findings
 from corndog.bench.http import Address, Line, Request
 from corndog.bench.living import Ledger
 from corndog.bench.load import paced, rate
@@ -154,6 +156,23 @@ def test_names() -> None:
     assert choose(["idle", "wake-up"]) == {name for name in figures if name.startswith(("idle", "wake-up", "submit-"))}
     with pytest.raises(ValueError, match="nothing is called 'x'"):
         choose(["x"])
+
+
+def test_plots_show_what_there_is(tmp_path: Path) -> None:
+    figures = [
+        Figure(name="single-submit", value=10, unit="calls/s", ratio=0.1, of="an empty handler"),
+        Figure(name="shallow", value=5, unit="claims/s"),
+        Figure(name="depth", value=4, unit="claims/s", ratio=0.8, of="few"),
+        Figure(name="counts", value=4, unit="ms"),
+        Figure(name="memory", value=4, unit="MiB", ratio=1.0, of="before"),
+    ]
+    drawn = plots.draw(Findings(figures, curves={"submit": [0.001, 0.002]}), "here", tmp_path / "new")
+    assert {path.stem for path in drawn} == {"throughput", "latency", "depth-claims-s", "depth-ms"}
+    assert set(drawn) == set((tmp_path / "new").iterdir())
+    assert plots.draw(Findings(), "here", tmp_path) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(BenchError, match="can't write plots"):
+        plots.draw(Findings(), "here", tmp_path / "file")
 
 
 def test_plots_need_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:

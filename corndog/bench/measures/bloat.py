@@ -17,9 +17,8 @@ async def measure(place: Place) -> Figures:
     """Claim on a fresh table and behind dead rows: by hints, and by scan alone."""
     count = place.scaled(CLAIMS)
     async with (
-        place.database() as (fresh_url, _),
+        place.running() as fresh_server,
         place.database() as (url, old),
-        place.server(fresh_url) as fresh_server,
         place.server(url) as server,
         old.transaction(isolation="repeatable_read"),
     ):

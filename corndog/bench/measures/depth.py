@@ -16,11 +16,11 @@ PARKED = 500_000
 async def measure(place: Place) -> Figures:
     """Claim from a shallow queue and from a deep one, in turn."""
     shallow_size = place.scaled(SHALLOW)
-    async with place.database() as (shallow_url, shallow_one), place.database() as (deep_url, deep_one):
-        await _fill(shallow_one, place.queue, shallow_size, 0)
+    async with place.running() as shallow_server, place.database() as (deep_url, deep_one):
+        async with place.connection_to(shallow_server.database_url) as shallow_one:
+            await _fill(shallow_one, place.queue, shallow_size, 0)
         await _fill(deep_one, place.queue, place.scaled(DEEP), place.scaled(PARKED))
         async with (
-            place.server(shallow_url) as shallow_server,
             place.server(deep_url) as deep_server,
             deep_one.transaction(isolation="repeatable_read"),
         ):

@@ -4,12 +4,12 @@ Arguments are ready-made and answers are not looked at: so much the database doe
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
-from datetime import timedelta
-from itertools import chain
-from typing import Any
-from uuid import UUID, uuid4
+from datetime import UTC, datetime, timedelta
+from itertools import chain, repeat
+from typing import Any, cast
+from uuid import uuid4
 
 import msgspec
 from uuid_utils.compat import uuid7
@@ -17,8 +17,9 @@ from uuid_utils.compat import uuid7
 from corndog.bench.figures import Figure, Figures
 from corndog.bench.load import clocked
 from corndog.bench.places import Place
-from corndog.store.engine import Database
-from corndog.store.statements import load
+from corndog.domain.task import Candidate, Claim, Content, Match, NewTask, Outcome, Phase
+from corndog.store import claims, tasks
+from corndog.store.engine import Connection, Database
 
 CONNECTIONS = 4
 SIZES = (100, 200)
@@ -82,63 +83,50 @@ async def _round(
     suffix = "" if size == SIZES[0] else f"-{size}"
     found = {}
     if steps:
-        lives = [_life(queue, size) for _ in range(groups)]
+        lives = [await _life(queue, size) for _ in range(groups)]
         for place, step in enumerate(_STEPS):
-            found[f"raw-{step}{suffix}"] = await _send(connections, [life[place] for life in lives], size * groups)
-    calls = [list(chain.from_iterable(_life(queue, size) for _ in range(groups // CONNECTIONS))) for _ in connections]
-    found[f"raw-life{suffix}"] = await _send_each(connections, map(iter, calls), size * sum(map(len, calls)) // 3)
+            shared = iter([life[place] for life in lives])
+            found[f"raw-{step}{suffix}"] = await _send(connections, repeat(shared), size * groups)
+    each = groups // CONNECTIONS
+    calls = [list(chain(*[await _life(queue, size) for _ in range(each)])) for _ in connections]
+    found[f"raw-life{suffix}"] = await _send(connections, map(iter, calls), size * each * CONNECTIONS)
     return found
 
 
-async def _send(connections: Sequence[Any], calls: Sequence[Call], tasks: int) -> tuple[float, float]:
-    waiting = iter(calls)
-    return await _send_each(connections, (waiting for _ in connections), tasks)
+async def _send(connections: Sequence[Any], calls: Iterable[Iterator[Call]], tasks: int) -> tuple[float, float]:
+    """Send calls over connections, each from its iterator: how many tasks a second, and the driver's share."""
 
-
-async def _send_each(connections: Sequence[Any], calls: "Iterator[Iterator[Call]]", tasks: int) -> tuple[float, float]:
     async def run(connection: Any, waiting: Iterator[Call]) -> None:  # noqa: ANN401
         for statement, arguments in waiting:
             # Of many executions, here one, the driver drops the rows unread.
             await connection.executemany(statement, [arguments])
 
     with clocked() as clock:
-        await asyncio.gather(*map(run, connections, calls))
+        await asyncio.gather(*(run(*pair) for pair in zip(connections, calls, strict=False)))
     return tasks / clock.seconds, clock.generator
 
 
-def _life(queue: str, size: int) -> tuple[Call, Call, Call]:
-    """Make the three calls that take a group of tasks through their lives."""
+async def _life(queue: str, size: int) -> list[Call]:
+    """Make the three calls that take a group of tasks through their lives, as the server makes them."""
+    recorder = _Recorder()
+    connection = cast("Connection", recorder)
     ids = sorted(uuid7() for _ in range(size))
-    return _submit(queue, ids), _claim(queue, ids), _complete(ids)
+    new = NewTask(queue=queue, payload=Content(b'{"n":1}', "application/json", True))
+    await tasks.submit(connection, [tasks.Submission(task_id, new) for task_id in ids])
+    ask = claims.Ask(Claim(queues=(queue,), count=size), size, uuid4())
+    places = [Candidate(new.window, (0, datetime.now(UTC), task_id)) for task_id in ids]
+    await claims.claim_by_key(connection, [(ask, place) for place in places], timedelta(minutes=5))
+    endings = [tasks.Ending(id=task_id, match=Match(delivery=1), request=bytes(32)) for task_id in ids]
+    await tasks.end(connection, endings, phase=Phase.COMPLETED, outcome=Outcome.SUCCEEDED)
+    return recorder.calls
 
 
-def _submit(queue: str, ids: Sequence[UUID]) -> Call:
-    same = _same(len(ids))
-    return load("submit"), (
-        ids,
-        *map(same, (queue, None, "submitted", None, 0, None, None, None, None)),
-        *map(same, (3, timedelta(seconds=5), timedelta(hours=1), 2.0, "full", None, None)),
-        *map(same, (b'{"n":1}', "application/json", True)),
-        *map(same, (None, None, 0)),
-    )
+class _Recorder:
+    """Writes down what would be sent to the database."""
 
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
 
-def _claim(queue: str, ids: Sequence[UUID]) -> Call:
-    same = _same(len(ids))
-    no_overrides = (None, None, None)
-    rest = (*no_overrides, timedelta(minutes=5), "", uuid4())
-    return load("claim_by_key"), (ids, same(queue), same(0), *rest, same("submitted"))
-
-
-def _complete(ids: Sequence[UUID]) -> Call:
-    same = _same(len(ids))
-    matches = (same(None), same(None), same(1))
-    no_results = (same(None), same(None), same(None))
-    return load("end"), (
-        *(ids, *matches, same(bytes(32)), same("{}"), *no_results),
-        *("completed", False, "succeeded", False, same(None), same(False)),
-    )
-
-
-def _same(count: int) -> Callable[[object], list[object]]:
-    return lambda value: [value] * count
+    async def fetch(self, statement: str, *arguments: object) -> list[Any]:
+        self.calls.append((statement, arguments))
+        return []
