@@ -136,7 +136,7 @@ def bench(
     only: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this measure or figure; may be repeated.")
     ] = None,
-    scale: Annotated[float, typer.Option(min=0.0001, max=100, help="Make sizes smaller, for a quick look.")] = 1.0,
+    scale: Annotated[float, typer.Option(min=0.0001, max=100, help="Multiply all sizes; 0.1 is a quick look.")] = 1.0,
     connections: Annotated[int, typer.Option(min=1, max=10_000, help="Connections of the load generator.")] = 32,
     rate: Annotated[
         float, typer.Option(min=0.1, max=100_000, metavar="N", help="Calls a second at which latencies are taken.")

@@ -1,7 +1,11 @@
 """What README.md and APIDOCS.md show is run, and does what they say."""
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
 
+from corndog.bench.catalog import MEASURES
+from corndog.cli.commands import app
 from corndog.settings import describe
 from tests.servers import ROOT
 from tests.snippets import run, steps
@@ -23,6 +27,16 @@ def test_apidocs_lists_all_settings() -> None:
     text = (ROOT / "APIDOCS.md").read_text()
     for variable, default, meaning in describe():
         assert f"| `{variable}` | {f'`{default}`' if default else ''} | {meaning} |" in text
+
+
+def test_apidocs_lists_all_commands_and_measures() -> None:
+    section = (ROOT / "APIDOCS.md").read_text().split("\n## Commands\n")[1].split("\n## ")[0]
+    root = get_command(app)
+    assert isinstance(root, TyperGroup)
+    for name, command in root.commands.items():
+        names = [f"{name} {part}" for part in command.commands] if isinstance(command, TyperGroup) else [name]
+        assert [name for name in names if f"`{name}`" not in section] == []
+    assert [measure.name for measure in MEASURES if f"`{measure.name}`" not in section] == []
 
 
 def test_readme_has_its_two_commands() -> None:

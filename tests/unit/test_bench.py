@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from corndog.bench import plots
@@ -12,7 +14,7 @@ from corndog.bench.catalog import MEASURES, choose
 from corndog.bench.errors import BenchError, RefusedError
 from corndog.bench.figures import Figure, Findings
 from corndog.bench.http import Address, Line, Request
-from corndog.bench.living import Ledger
+from corndog.bench.living import Ledger, lead, way
 from corndog.bench.load import paced, rate
 
 Answering = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
@@ -136,6 +138,81 @@ def test_addresses(url: str, sent: bytes) -> None:
 def test_what_is_no_address(url: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         Address.of(url)
+
+
+class Shop:
+    """Answers as a server does, from memory; `slip` says what it gets wrong."""
+
+    def __init__(self, slip: str = "") -> None:
+        self.slip = slip
+        self.ready: list[str] = []
+        self.made = 0
+        self.paths: set[str] = set()
+
+    def answer(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        self.paths.add(path)
+        if path == "/v1/tasks":
+            return self.submit()
+        if path == "/v1/tasks/batch":
+            return {"results": [self.submit() | {"status": 201} for _ in body["tasks"]], "failed": 0}
+        if path == "/v1/tasks/next":
+            return self.claim(body)
+        replayed = self.slip == "replays"
+        claimed = {"claimed": self.claim(body["claim"])} if "claim" in body else {}
+        if path == "/v1/tasks/complete":
+            results = [{"status": 200, "id": task["id"], "replayed": replayed} for task in body["tasks"]]
+            return {"results": results, "failed": 0, **claimed}
+        return {"task": {}, "next_tasks": [], "replayed": replayed, **claimed}
+
+    def submit(self) -> dict[str, Any]:
+        self.made += 1
+        self.ready.append(f"task-{self.made}")
+        return {"id": self.ready[-1], "task": {}, "replayed": False}
+
+    def claim(self, body: dict[str, Any]) -> dict[str, Any]:
+        taken, self.ready = self.ready[: body.get("count", 1)], self.ready[body.get("count", 1) :]
+        if self.slip == "hands out twice" and taken == ["task-2"]:
+            taken = ["task-1"]
+        return {"tasks": [{"id": task, "delivery": 1, "queue": "bench"} for task in taken]}
+
+
+@asynccontextmanager
+async def keeping(shop: Shop) -> AsyncIterator[Address]:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while head := await read_head(reader):
+            body = await reader.readexactly(int(head.rpartition(b"Content-Length: ")[2]))
+            writer.write(
+                response(msgspec.json.encode(shop.answer(head.split()[1].decode(), msgspec.json.decode(body))))
+            )
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield Address("127.0.0.1", server.sockets[0].getsockname()[1])
+
+
+@pytest.mark.parametrize(("name", "many"), [("separate", False), ("claiming", False), ("10", True), ("100", True)])
+async def test_lives_are_led_to_their_end(name: str, *, many: bool) -> None:
+    shop = Shop()
+    async with keeping(shop) as address:
+        per_second, _ = await lead(address, 3, way(name, "bench"), 300)
+    assert (shop.made, shop.ready) == (300, [])
+    assert per_second > 0
+    assert any(path.endswith("/complete") for path in shop.paths)
+    assert ("/v1/tasks/complete" in shop.paths) == many
+
+
+@pytest.mark.parametrize("name", ["separate", "claiming", "10"])
+async def test_a_replay_is_no_completion(name: str) -> None:
+    async with keeping(Shop("replays")) as address:
+        with pytest.raises(BenchError, match="replayed"):
+            await lead(address, 1, way(name, "bench"), 10)
+
+
+@pytest.mark.parametrize("name", ["separate", "claiming"])
+async def test_a_task_that_is_handed_out_twice_is_seen(name: str) -> None:
+    async with keeping(Shop("hands out twice")) as address:
+        with pytest.raises(BenchError, match="of 10 tasks 10 were submitted, and 9 were completed by 10 completions"):
+            await lead(address, 1, way(name, "bench"), 10)
 
 
 @pytest.mark.parametrize(
