@@ -2,9 +2,10 @@
 
 import asyncio
 import gc
+import resource
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from threading import Event, Thread
 from time import perf_counter, process_time
 from typing import Any, NamedTuple
@@ -161,3 +162,10 @@ def _prepare(address: Address, requests: Sequence[Request]) -> list[bytes]:
 
 def _drop(_: bytes) -> None:
     """Look at no answer."""
+
+
+def allow_connections() -> None:
+    """Raise the limit of open files as far as may be: each connection is one."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # macOS says "unlimited", and means less
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

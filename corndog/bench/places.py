@@ -131,15 +131,19 @@ class Somewhere(Place):
     @asynccontextmanager
     async def running(self, **_settings: Any) -> AsyncIterator[Server]:  # noqa: ANN401
         """Give the server; at the end nothing is left in our queue."""
+        fault: BenchError | None = None
         try:
             yield Server(self._address)
+        except BenchError as error:
+            fault = error
         finally:
             try:
-                async with asyncio.timeout(PATIENCE):
-                    await tidy(self._address, self.connections, self.queue)
-            except (BenchError, TimeoutError) as error:
-                reason = str(error) or "the server takes too long"
-                raise BenchError(f"{reason}; tasks may be left in queue {self.queue}") from None
+                await tidy(self._address, self.queue)
+            except BenchError as error:
+                # What went wrong first says more.
+                raise BenchError(f"{fault or error}; tasks may be left in queue {self.queue}") from None
+        if fault:
+            raise fault
 
 
 class OwnPlace(Place):

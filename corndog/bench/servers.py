@@ -36,8 +36,8 @@ class Server(msgspec.Struct, frozen=True):
         return sum(time.user + time.system for time in times)
 
     def memory(self) -> int:
-        """Tell how many bytes of memory its processes have."""
-        return sum(process.memory_info().rss for process in self._processes())
+        """Tell how many bytes of memory its worker has: the largest process, as the others only look after it."""
+        return max(process.memory_info().rss for process in self._processes()[1:])
 
     def _processes(self) -> "list[psutil.Process]":
         assert self.process

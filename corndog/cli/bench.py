@@ -9,6 +9,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
+import asyncpg
 import msgspec
 import typer
 import uvloop
@@ -25,6 +26,7 @@ from corndog.cli.dev import ENDING_SIGNALS, Interrupt
 from corndog.cli.output import Failed, say, show, to_people, warn
 from corndog.settings import Settings, SettingsError
 
+DATABASE_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
 INTERRUPTED = 130  # the exit code of a command that Ctrl-C ends
 
 
@@ -69,6 +71,8 @@ def bench(wanted: Wanted) -> None:
         raise typer.Exit(INTERRUPTED) from None
     except BenchError as error:
         raise Failed(str(error)) from None
+    except DATABASE_ERRORS as error:
+        raise Failed(f"the database has failed: {str(error) or type(error).__name__}") from None
 
 
 class _Interrupt(Interrupt):

@@ -125,7 +125,7 @@ def test_what_cannot_work_is_refused(arguments: list[str], code: int, reason: st
     [
         (503, 503, "answers 503 to GET /readyz: Service Unavailable"),
         (401, 401, "answers 401 to GET /readyz: Unauthorized"),
-        (200, 503, "answers 503 to POST /v1/tasks/next: Service Unavailable; tasks may be left in queue bench-"),
+        (200, 503, "answers 503 to GET /healthz: Service Unavailable; tasks may be left in queue bench-"),
     ],
 )
 def test_a_server_that_refuses(ready: int, status: int, reason: str) -> None:

@@ -1,9 +1,7 @@
 """1,000 idle long polls: what they cost the server, and the database."""
 
 import asyncio
-import resource
 from collections.abc import Sequence
-from contextlib import suppress
 from time import perf_counter
 from typing import Any
 
@@ -27,7 +25,6 @@ _QUICK = 10
 
 async def measure(place: Place) -> Figures:
     """Leave polls alone for a while: all on one queue, and each on a queue of its own."""
-    _allow_connections()
     count = place.scaled(POLLS)
     polls = {
         "idle": [claim(place.queue, wait=60)] * count,
@@ -90,10 +87,3 @@ async def _statements(connection: Any) -> int:  # noqa: ANN401
         "SELECT sum(xact_commit + xact_rollback)::int8 FROM pg_stat_database WHERE datname = current_database()"
     )
     return sent
-
-
-def _allow_connections() -> None:
-    """Raise the limit of open files as far as may be: each poll has one."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # macOS says "unlimited", and means less
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
