@@ -1,11 +1,13 @@
 """Where is measured: on servers and a database of our own, or on somebody's server, of which only HTTP is seen."""
 
 import asyncio
+import shutil
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import Any
 from uuid import uuid4
 
@@ -248,14 +250,27 @@ def own_place(wishes: Wishes, settings: Settings) -> Iterator[Place]:
         BenchError: they can't run here.
 
     """
-    # As root, a system user must get through to the data: not every TMPDIR lets it.
-    with tempfile.TemporaryDirectory(prefix="corndog-bench-", dir="/tmp") as directory:
-        Path(directory).chmod(0o755)
+    with _directory() as directory:
         try:
-            with embedded.start(Path(directory) / "data") as running:
+            with embedded.start(directory / "data") as running:
                 yield OwnPlace(wishes, running, settings)
         except embedded.EmbeddedError as error:
             raise BenchError(str(error)) from None
+
+
+@contextmanager
+def _directory() -> Iterator[Path]:
+    """Make a directory for the time of the block."""
+    # As root, a system user must get through to the data: not every TMPDIR lets it.
+    directory = Path(tempfile.mkdtemp(prefix="corndog-bench-", dir="/tmp"))
+    try:
+        directory.chmod(0o755)
+        yield directory
+    finally:
+        # What was killed while it made the cluster may have a last file to write.
+        deadline = monotonic() + PATIENCE
+        while directory.exists() and monotonic() < deadline:
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def _new_queue() -> str:
