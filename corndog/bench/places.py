@@ -177,8 +177,9 @@ class OwnPlace(Place):
         if self._usual is None:
             url, _ = await self._stack.enter_async_context(self.database())
             self._usual = await self._stack.enter_async_context(self.server(url))
+        else:
+            await self._empty(self._usual)
         yield self._usual
-        await self._empty(self._usual)
 
     async def close(self) -> None:
         """End the usual server."""

@@ -19,7 +19,7 @@ async def measure(place: Place) -> Figures:
     if not place.is_ours:
         raise LeftOut("it looks at the server's process, which a server's URL does not show")
     early, late = place.scaled(EARLY), place.scaled(LATE)
-    async with place.running() as server:
+    async with place.database() as (url, _), place.server(url) as server:
         if not await living.can_complete_many(server.address):
             raise LeftOut("the server has no POST /v1/tasks/complete")
         way = living.way(SIZE, place.queue)
