@@ -7,6 +7,7 @@ from corndog.bench.figures import Figures
 from corndog.bench.measures import (
     batches,
     bloat,
+    counts,
     delays,
     depth,
     grouping,
@@ -45,6 +46,7 @@ MEASURES = tuple(
         "idle": idle,
         "bloat": bloat,
         "depth": depth,
+        "counts": counts,
         "heartbeats": heartbeats,
         "jobs": jobs,
         "delays": delays,

@@ -158,6 +158,7 @@ class OwnPlace(Place):
         self._running = running
         self._settings = settings
         self._template = ""
+        self._emptied: list[str] = []
         self._usual: Server | None = None
         self._stack = AsyncExitStack()
 
@@ -194,6 +195,7 @@ class OwnPlace(Place):
                 template = f"{name}_empty"
                 await admin.execute(f"CREATE DATABASE {template}")
                 await asyncio.to_thread(upgrade, self._url(template))
+                self._emptied = await self._of_tasks(template)
                 self._template = template
             await admin.execute(f"CREATE DATABASE {name} TEMPLATE {self._template}")
             try:
@@ -232,12 +234,17 @@ class OwnPlace(Place):
     async def _empty(self, server: Server) -> None:
         """Forget all tasks; what Redis knows of them goes with the name of the queue."""
         async with self.connection_to(server.database_url) as connection:
-            tables = await connection.fetchval(
-                "SELECT string_agg(quote_ident(tablename), ', ') FROM pg_tables "
-                "WHERE schemaname = 'public' AND tablename NOT IN ('alembic_version', 'leader_leases')"
-            )
-            await connection.execute(f"TRUNCATE {tables}")
+            await connection.execute(f"TRUNCATE {', '.join(self._emptied)}")
         self.queue = _new_queue()
+
+    async def _of_tasks(self, template: str) -> list[str]:
+        """List the tables that are empty to begin with, but for the leases of a server that runs."""
+        async with self.connection_to(self._url(template)) as connection:
+            tables = [
+                row[0] for row in await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+            ]
+            filled = [table for table in tables if await connection.fetchval(f"SELECT EXISTS (SELECT FROM {table})")]  # noqa: S608
+        return sorted(set(tables) - {*filled, "leader_leases"})
 
     def _url(self, name: str) -> str:
         return make_url(self._running.database_url).set(database=name).render_as_string(hide_password=False)

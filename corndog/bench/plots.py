@@ -21,7 +21,7 @@ FRAME = 1.4
 DOTS = 150
 LATENCY_ROWS = 9
 FORMATS = ("svg", "png")
-QUEUES = ("shallow", "depth", "fresh", "bloat", "counts")
+QUEUES = ("shallow", "depth", "fresh", "bloat", "count", "claims")
 """What the names of figures begin with that show how a long queue, or its remains, matter."""
 TICKS = (0.0, 0.5, 0.9, 0.99, 0.999)
 

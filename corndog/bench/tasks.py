@@ -7,6 +7,7 @@ import msgspec
 
 from corndog.bench.errors import BenchError
 from corndog.bench.http import MINIMAL, Request
+from corndog.store import counts
 
 BATCH = 1000
 """Most tasks of a call, by the server's default."""
@@ -87,6 +88,10 @@ async def fill(connection: Any, queue: str, count: int, *, phase: str = "ready",
     parks = phase == "parked"
     await connection.execute(
         f"""
+        WITH counted AS (
+            INSERT INTO count_deltas (queue, current_state, tasks)
+            VALUES ('{queue}', 'submitted{"-scheduled" if parks else ""}', {count})
+        )
         INSERT INTO tasks (
             id, queue, current_state, auto_target_state, phase, home_state, home_target, rank,
             submit_time, update_time, due_time, delivery,
@@ -101,3 +106,8 @@ async def fill(connection: Any, queue: str, count: int, *, phase: str = "ready",
         FROM generate_series(1, {count}) AS n
         """  # noqa: S608 - all of it is written in this folder
     )
+
+
+async def recount(connection: Any) -> None:  # noqa: ANN401
+    """Correct the counts after tasks were changed past the API."""
+    await counts.correct(connection, await counts.wrong(connection))

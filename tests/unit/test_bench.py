@@ -240,7 +240,7 @@ def test_plots_show_what_there_is(tmp_path: Path) -> None:
         Figure(name="single-submit", value=10, unit="calls/s", ratio=0.1, of="an empty handler"),
         Figure(name="shallow", value=5, unit="claims/s"),
         Figure(name="depth", value=4, unit="claims/s", ratio=0.8, of="few"),
-        Figure(name="counts", value=4, unit="ms"),
+        Figure(name="count-of-few", value=4, unit="ms"),
         Figure(name="memory", value=4, unit="MiB", ratio=1.0, of="before"),
     ]
     drawn = plots.draw(Findings(figures, curves={"submit": [0.001, 0.002]}), "here", tmp_path / "new")

@@ -5,7 +5,7 @@ from typing import Any
 from corndog.bench.claiming import best_rates
 from corndog.bench.figures import Figure, Figures
 from corndog.bench.places import Place
-from corndog.bench.tasks import claims, delivery, fill, submits
+from corndog.bench.tasks import claims, delivery, fill, recount, submits
 
 FIGURES = ("fresh", "bloat", "bloat-scan")
 FINISHED = 200_000
@@ -40,3 +40,4 @@ async def _finish(connection: Any, queue: str, count: int) -> None:  # noqa: ANN
     await fill(connection, queue, count, age="1 hour")
     await connection.execute("UPDATE tasks SET phase = 'held' WHERE phase = 'ready'")
     await connection.execute("DELETE FROM tasks WHERE phase = 'held'")
+    await recount(connection)

@@ -37,6 +37,8 @@ async def measure(place: Place) -> Figures:
                 last = place.queue if kind == "idle" else f"{place.queue}-{count - 1}"
                 for figure in await _watch(place, kind, requests, last, server, connection):
                     yield figure
+        # A server that is told to end has polls whose clients are gone still in hand for a moment.
+        await asyncio.sleep(place.seconds(_SETTLING, least=0.5))
 
 
 async def _watch(
@@ -51,7 +53,7 @@ async def _watch(
         polls = [asyncio.create_task(line.send(request)) for line, request in zip(waiting, requests, strict=True)]
         try:
             await asyncio.sleep(min(_SETTLING, place.seconds(_SETTLING * _QUICK)))
-            figures = await _cost(kind, place.seconds(SECONDS, least=1), server, connection)
+            figures = await _cost(kind, place.seconds(SECONDS, least=0.2), server, connection)
             if any(poll.done() for poll in polls):
                 raise BenchError("a poll ended before there was a task")
             await submitter.send(submits(last, 1)[0])
