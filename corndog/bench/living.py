@@ -16,7 +16,7 @@ from corndog.bench.http import MINIMAL, Address, Line, Request
 from corndog.bench.load import clocked, lines
 from corndog.bench.tasks import Claimed, Held, claim, complete, complete_batch, delivery, submit_batch, submits
 
-LINES = 8
+LINES = 16
 """Most connections of batches, each of which is a lot of work under way."""
 _SUCCESSES = range(200, 300)
 
