@@ -7,10 +7,10 @@ STAMP := $(VENV)/.installed
 TEST_WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install tools run test check bench format lock generate
+.PHONY: help install tools run test check bench bench-peers format lock generate
 
 help:            ## say what each command does
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP)  ## set up everything in .venv
 
@@ -43,6 +43,9 @@ check: install   ## formatting, lint, types, import contracts, generated files
 bench: install   ## measure speed, as ratios (ARGS='--only NAME', '--scale 0.1')
 	$(BIN)/corndog bench $(ARGS)
 
+bench-peers: install  ## compare with other task systems (ARGS='--only pgqueuer --tasks 5000 --json')
+	@exec $(BIN)/python -m benchmarks.peers $(ARGS)
+
 format: install  ## format the code and mend what the linter can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -56,3 +59,5 @@ lock: install    ## pin all dependencies anew (no index addresses are recorded)
 		--extra test --output-file requirements-dev.txt pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-emit-index-url \
 		--output-file requirements.txt pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-emit-index-url \
+		--output-file benchmarks/peers/requirements-peers.txt benchmarks/peers/requirements-peers.in
