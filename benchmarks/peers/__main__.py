@@ -77,15 +77,16 @@ def print_table(entries: Sequence[Entry], best: dict[str, Figures], tasks: int) 
     """Print what people read: the figures, and what they are figures of."""
     console = Console(soft_wrap=True)
     table = Table(title=f"{tasks} tasks, from submit to done", box=SIMPLE_HEAD, pad_edge=False)
-    for column in ("system", "lives/s", "ratio", "produce/s", "drain/s"):
-        table.add_column(column, no_wrap=True, justify="left" if column in {"system", "ratio"} else "right")
+    for column in ("system", "lives/s", "ratio", "of", "produce/s", "drain/s"):
+        table.add_column(column, no_wrap=True, justify="left" if column in {"system", "of"} else "right")
     for entry in entries:
         figures = best[entry.name]
         against, of = ratio(entry, best)
         table.add_row(
             entry.name,
             f"{figures.lives:,.0f}",
-            "" if against is None else f"{against:.2f} of {of}",
+            "" if against is None else f"{against:.2f}",
+            of,
             f"{figures.tasks / figures.produce:,.0f}",
             f"{figures.tasks / figures.drain:,.0f}",
         )

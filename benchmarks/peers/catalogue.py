@@ -90,7 +90,7 @@ ON_POSTGRESQL = (
     Entry(
         name="procrastinate-single",
         adapter="procrastinate_peer",
-        how="in process, psycopg, uvloop; 16 defer; 4 async workers, concurrency 8",
+        how="in process, psycopg, uvloop; 16 defer; 8 async workers, concurrency 2",
         keeps="the job and its events",
         durable=COMMITTED,
     ),

@@ -8,8 +8,8 @@ from procrastinate import App, PsycopgConnector
 from report import PAYLOADS, VARIANT, batches, proved, timed
 
 CONNECTIONS = 16
-WORKERS = 4
-CONCURRENCY = 8
+WORKERS = 8
+CONCURRENCY = 2
 logging.getLogger("procrastinate").setLevel(logging.WARNING)
 app = App(connector=PsycopgConnector(min_size=CONNECTIONS, max_size=CONNECTIONS))
 ran = 0
