@@ -65,7 +65,7 @@ def beanstalkd() -> Path:
     program = DEBIAN / "usr" / "bin" / "beanstalkd"
     if not program.exists():
         if not _directory_of("apt-get"):
-            raise MissingError("beanstalkd is not on the path, and no package of PyPI or npm brings it")
+            raise MissingError("there is no beanstalkd on the path, and no apt-get to fetch it; PyPI and npm don't have it")
         DEBIAN.mkdir(exist_ok=True)
         _run("apt-get", "download", "beanstalkd", cwd=DEBIAN)
         for package in DEBIAN.glob("*.deb"):
