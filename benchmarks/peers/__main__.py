@@ -76,7 +76,7 @@ def print_json(entries: Sequence[Entry], best: dict[str, Figures]) -> None:
 def print_table(entries: Sequence[Entry], best: dict[str, Figures], tasks: int) -> None:
     """Print what people read: the figures, and what they are figures of."""
     console = Console(soft_wrap=True)
-    table = Table(title=f"{tasks} tasks, from submit to done", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(title=f"{tasks} tasks, from submit to done", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for column in ("system", "lives/s", "ratio", "of", "produce/s", "drain/s"):
         table.add_column(column, no_wrap=True, justify="left" if column in {"system", "of"} else "right")
     for entry in entries:

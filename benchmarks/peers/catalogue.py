@@ -123,7 +123,7 @@ ON_POSTGRESQL = (
         name="graphile-worker-single",
         adapter="graphile_worker_peer",
         needs=("node",),
-        how="in process, Node.js; addJob; one worker, concurrency 24",
+        how="in process, Node.js; 8 addJob; one worker, concurrency 24",
         keeps="nothing",
         durable=COMMITTED,
     ),

@@ -65,7 +65,9 @@ def beanstalkd() -> Path:
     program = DEBIAN / "usr" / "bin" / "beanstalkd"
     if not program.exists():
         if not _directory_of("apt-get"):
-            raise MissingError("there is no beanstalkd on the path, and no apt-get to fetch it; PyPI and npm don't have it")
+            raise MissingError(
+                "there is no beanstalkd on the path, and no apt-get to fetch it; PyPI and npm don't have it"
+            )
         DEBIAN.mkdir(exist_ok=True)
         _run("apt-get", "download", "beanstalkd", cwd=DEBIAN)
         for package in DEBIAN.glob("*.deb"):
