@@ -115,7 +115,7 @@ ON_POSTGRESQL = (
         adapter="pg_boss_peer",
         variant="batch",
         needs=("node",),
-        how="in process, Node.js; insert of 100; 4 loops of fetch and complete of 100",
+        how="in process, Node.js; insert of 100; 8 loops of fetch and complete of 100",
         keeps="the job",
         durable=COMMITTED,
     ),

@@ -5,7 +5,7 @@ import { BATCH, PAYLOADS, VARIANT, batches, each, proved, timed } from "./report
 
 const CONNECTIONS = 32;
 const batchSize = VARIANT === "single" ? 1 : BATCH;
-const lanes = VARIANT === "single" ? CONNECTIONS : 4;
+const lanes = VARIANT === "single" ? CONNECTIONS : 8;
 let ran = 0;
 
 async function drain(boss) {
