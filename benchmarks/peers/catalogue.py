@@ -65,7 +65,7 @@ CORNDOG = (
         adapter="corndog",
         variant="batch",
         needs=(),
-        how="HTTP, 4 connections; 100 tasks a submit; 100 completions carry a claim of 100",
+        how="HTTP, 4 connections; 100 tasks a submit; 100 completions carry a claim of 100; answers in brief",
         keeps=ARCHIVED,
         durable=COMMITTED,
     ),
