@@ -9,20 +9,19 @@ import asyncpg
 import msgspec
 import uvloop
 
-from benchmarks.harness import CONNECTIONS, Line, Request
 from benchmarks.peers.adapters.report import BATCH, PAYLOADS, VARIANT, batches, proved, say, timed
+from corndog.bench.http import MINIMAL, Address, Line, Request
 
 PORT = int(os.environ.get("CORNDOG_PORT", "0"))
 BATCH_CONNECTIONS = 4
 ONE = {"queue": "bench"}
 MANY = {"queue": "bench", "count": BATCH}
-IN_BRIEF = "Prefer: return=minimal\r\n"
-"""Batches are answered without the tasks."""
+CONNECTIONS = 32
 
 
 def post(path: str, body: object) -> Request:
-    """Make a request."""
-    return "POST", path, msgspec.json.encode(body)
+    """Make a request; batches are answered without the tasks."""
+    return Request("POST", path, msgspec.json.encode(body), MINIMAL if VARIANT == "batch" else "")
 
 
 def submits() -> Iterator[Request]:
@@ -74,7 +73,7 @@ DRAINS = {"single": single, "carry": carry, "batch": batch}
 
 async def lacking(line: Line) -> str:
     """Say what this server can't do yet, by its own document."""
-    document: dict[str, Any] = msgspec.json.decode(await line.send(("GET", "/openapi.json", b"")))
+    document: dict[str, Any] = msgspec.json.decode(await line.send(Request("GET", "/openapi.json")))
     if VARIANT == "batch" and "/v1/tasks/complete" not in document["paths"]:
         return "this server has no POST /v1/tasks/complete"
     complete = msgspec.json.encode(document["paths"]["/v1/tasks/{id}/complete"]["post"]["requestBody"]).decode()
@@ -88,7 +87,7 @@ async def lacking(line: Line) -> str:
 async def main() -> None:
     """Take all tasks through their lives."""
     width = BATCH_CONNECTIONS if VARIANT == "batch" else CONNECTIONS
-    lines = [await Line.to(PORT, IN_BRIEF) for _ in range(width)]
+    lines = [await Line.to(Address("127.0.0.1", PORT)) for _ in range(width)]
     if lacks := await lacking(lines[0]):
         say(lacks=lacks)
         return
