@@ -1,6 +1,7 @@
 """The server, and the loops alone: processes that run until a signal ends them."""
 
 import asyncio
+import gc
 import multiprocessing
 import os
 import resource
@@ -23,6 +24,9 @@ from corndog.cli.output import say
 STDIN = 0
 BACKPRESSURE = 16_384
 """How many requests one worker process has in hand at most; most of them wait for tasks."""
+
+GARBAGE = 20_000
+"""How many objects more than went come before the young ones are searched for cycles."""
 
 GRACE = 30  # seconds that a worker gets to finish the requests in flight
 
@@ -61,7 +65,11 @@ def load_application() -> Litestar:
         # killed, they must not hold the port any longer.
         os.setpgid(0, 0)
         _end_after(main.join)
-    return app.from_environment()
+    application = app.from_environment()
+    # What is there now stays to the end, and a request leaves no cycles: looking for some is to be rare.
+    gc.freeze()
+    gc.set_threshold(GARBAGE)
+    return application
 
 
 def run_loops() -> None:

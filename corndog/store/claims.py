@@ -15,7 +15,7 @@ from corndog.domain.listing import Entry
 from corndog.domain.task import Candidate, Claim, Hold, Order, Window
 from corndog.store import rows
 from corndog.store.engine import Connection
-from corndog.store.statements import load
+from corndog.store.statements import Column, load, sparse
 
 Handed: TypeAlias = dict[UUID, list[Entry]]
 """What was handed out, in claim order, by the tokens of those who asked."""
@@ -127,12 +127,12 @@ def _columns(candidates: Sequence[Candidate]) -> tuple[list[object], ...]:
     )
 
 
-def _overrides(asks: Sequence[Ask]) -> tuple[list[object], ...]:
+def _overrides(asks: Sequence[Ask]) -> tuple[Column, ...]:
     claims = [ask.claim for ask in asks]
     return (
-        [claim.override_current_state for claim in claims],
-        [claim.override_auto_target_state for claim in claims],
-        [claim.override_timeout for claim in claims],
+        sparse([claim.override_current_state for claim in claims]),
+        sparse([claim.override_auto_target_state for claim in claims]),
+        sparse([claim.override_timeout for claim in claims]),
         [claim.worker_id for claim in claims],
         [ask.token for ask in asks],
     )

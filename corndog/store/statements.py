@@ -5,8 +5,12 @@ A `{fragment}` in a file stands for the text of `sql/fragments/<fragment>.sql`, 
 """
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
+from typing import TypeAlias
+
+Column: TypeAlias = Sequence[object] | None
 
 _SQL = files("corndog.store") / "sql"
 _PLACEHOLDER = re.compile(r"\{(\w+)(?::(\w+))?\}")
@@ -28,6 +32,11 @@ def load(name: str, table: str = "") -> str:
 
     lines = (_SQL / f"{name}.sql").read_text().splitlines()
     return expand("\n".join(line for line in lines if not line.startswith("--")))
+
+
+def sparse(values: Sequence[object]) -> Column:
+    """Give a column of a group, for `unnest`: NULL where it says nothing, which costs nothing to pass."""
+    return values if any(value is not None for value in values) else None
 
 
 def names() -> list[str]:

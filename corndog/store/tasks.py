@@ -28,7 +28,7 @@ from corndog.domain.task import (
 from corndog.store import rows
 from corndog.store.engine import Connection
 from corndog.store.rows import Found
-from corndog.store.statements import load
+from corndog.store.statements import Column, load, sparse
 
 
 class Submission(msgspec.Struct, frozen=True):
@@ -102,27 +102,27 @@ async def submit(
         load("submit"),
         [item.id for item in items],
         [new.queue for new in news],
-        [new.kind for new in news],
+        sparse([new.kind for new in news]),
         [new.current_state for new in news],
-        [new.auto_target_state for new in news],
+        sparse([new.auto_target_state for new in news]),
         [-new.priority for new in news],
-        [new.delay for new in news],
-        [new.run_at for new in news],
-        [new.timeout for new in news],
-        [new.work_timeout for new in news],
+        sparse([new.delay for new in news]),
+        sparse([new.run_at for new in news]),
+        sparse([new.timeout for new in news]),
+        sparse([new.work_timeout for new in news]),
         [policy.max_attempts for policy in policies],
         [policy.backoff for policy in policies],
         [policy.backoff_max for policy in policies],
         [policy.backoff_multiplier for policy in policies],
         [policy.jitter.value for policy in policies],
-        [policy.max_lost for policy in policies],
-        [new.metadata for new in news],
+        sparse([policy.max_lost for policy in policies]),
+        sparse([new.metadata for new in news]),
         *_contents(new.payload for new in news),
-        [member.job_id if member else None for member in members],
-        [member.name if member else None for member in members],
+        sparse([member.job_id if member else None for member in members]),
+        sparse([member.name if member else None for member in members]),
         [member.waiting_on if member else 0 for member in members],
-        [item.key.text if item.key else None for item in items],
-        [item.key.request if item.key else None for item in items],
+        sparse([item.key.text if item.key else None for item in items]),
+        sparse([item.key.request if item.key else None for item in items]),
         key_ttl,
     )
     now: dict[UUID, datetime] = dict(map(tuple, written))
@@ -156,7 +156,7 @@ async def end(
         any_phase,
         outcome.value,
         with_dependents,
-        [item.error for item in items],
+        sparse([item.error for item in items]),
         [item.if_spent for item in items],
     )
     return _by_id(written)
@@ -256,21 +256,21 @@ def _tasks(written: Iterable[rows.Row]) -> list[Task]:
     return [rows.task(row) for row in written]
 
 
-def _matches(items: Sequence[Ending | Failing | Update | Release]) -> tuple[list[object], ...]:
+def _matches(items: Sequence[Ending | Failing | Update | Release]) -> tuple[Column, ...]:
     return (
         [item.id for item in items],
-        [item.match.queue for item in items],
-        [item.match.current_state for item in items],
+        sparse([item.match.queue for item in items]),
+        sparse([item.match.current_state for item in items]),
         [item.match.delivery for item in items],
     )
 
 
-def _contents(contents: Iterable[Content | None]) -> tuple[list[object], ...]:
+def _contents(contents: Iterable[Content | None]) -> tuple[Column, ...]:
     given = list(contents)
     return (
-        [item.data if item else None for item in given],
-        [item.media_type if item else None for item in given],
-        [item.is_json if item else None for item in given],
+        sparse([item.data if item else None for item in given]),
+        sparse([item.media_type if item else None for item in given]),
+        sparse([item.is_json if item else None for item in given]),
     )
 
 
