@@ -6,6 +6,7 @@ Link = dict[str, Any]
 
 _TASK = "$response.body#/task"
 _FIRST = "$response.body#/tasks/0"
+_FIRST_RESULT = "$response.body#/results/0"
 _FILTERS = (
     "queue",
     "current_state",
@@ -29,6 +30,12 @@ def _writes(task: str, delivery: str | None, *operations: str) -> dict[str, Link
     return {operation: link | {"requestBody": match} for operation, link in _reads(task, *operations).items()}
 
 
+def _ends(task: str, *operations: str, **match: str) -> dict[str, Link]:
+    """Lead to calls that end several tasks, with this one."""
+    body = {"tasks": [{"id": f"{task}/id"} | match]}
+    return {operation: {"operationId": operation, "requestBody": body} for operation in operations}
+
+
 _OF_UNHELD = _reads(_TASK, "get_task") | _writes(_TASK, None, "update_task", "complete_task", "cancel_task")
 _CLAIM: dict[str, Link] = {
     "claim_tasks": {
@@ -42,9 +49,11 @@ _PAYLOAD = _reads(_TASK, "get_payload")
 LINKS: dict[str, dict[str, Link]] = {
     "submit_task": _OF_UNHELD | _CLAIM,
     "submit_raw_task": _OF_UNHELD | _CLAIM | _PAYLOAD,
-    "submit_tasks": _reads("$response.body#/results/0", "get_task"),
+    "submit_tasks": _reads(_FIRST_RESULT, "get_task")
+    | _ends(_FIRST_RESULT, "complete_tasks", current_state=f"{_FIRST_RESULT}/task/current_state"),
     "claim_tasks": _reads(_FIRST, "get_task", "get_payload")
     | _writes(_FIRST, f"{_FIRST}/delivery", "update_task", "complete_task", "release_task", "fail_task", "cancel_task")
+    | _ends(_FIRST, "complete_tasks", "fail_tasks", delivery=f"{_FIRST}/delivery")
     | {
         "clean_up_timed_out": {"operationId": "clean_up_timed_out", "requestBody": {"queue": f"{_FIRST}/queue"}},
         "heartbeat_tasks": {
@@ -74,9 +83,11 @@ LINKS: dict[str, dict[str, Link]] = {
     "update_task": _OF_UNHELD | _CLAIM,
     "complete_task": _reads(_TASK, "get_task", "get_result")
     | {"get_next_task": {"operationId": "get_task", "parameters": {"id": "$response.body#/next_tasks/0"}}},
+    "complete_tasks": _reads(_FIRST_RESULT, "get_task", "get_result"),
+    "fail_tasks": _reads(_FIRST_RESULT, "get_task", "get_runs", "revive_task"),
     "release_task": _OF_UNHELD | _CLAIM,
     "fail_task": _reads(_TASK, "get_runs", "revive_task"),
     "cancel_task": _reads(_TASK, "get_task", "revive_task"),
     "revive_task": _OF_UNHELD | _CLAIM | _reads(_TASK, "get_runs"),
-    "revive_tasks": _reads("$response.body#/results/0", "get_task"),
+    "revive_tasks": _reads(_FIRST_RESULT, "get_task"),
 }

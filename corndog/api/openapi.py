@@ -167,8 +167,8 @@ def _header_parameters(operation: Operation) -> Iterable[Json]:
         description = f"The same request under the same key is done once; instead of `{FIELD}`."
         yield {"name": HEADER, "in": "header", "required": False, "schema": schema, "description": description}
     if operation.takes_preference:
-        schema = {"type": "string", "enum": ["return=minimal"]}
-        description = "Leaves the tasks out of the results."
+        schema = {"type": "string", "examples": ["return=minimal"]}
+        description = "`return=minimal` leaves the tasks out of the results; other preferences are ignored (RFC 7240)."
         yield {"name": PREFER, "in": "header", "required": False, "schema": schema, "description": description}
 
 

@@ -27,8 +27,7 @@ _MISSING = "Object missing required field `"
 _SHOWN_MAX = 500
 """How much of what was sent a refusal shows, in characters."""
 PREFER = "Prefer"
-_MINIMAL = b"return=minimal"
-_APPLIED = {"Preference-Applied": _MINIMAL.decode()}
+_APPLIED = {"Preference-Applied": "return=minimal"}
 
 _A_WHILE = 0.02
 """Seconds within which nobody hangs up."""
@@ -199,7 +198,13 @@ def answer(media: Media, content: object, status: HTTPStatus = HTTPStatus.OK) ->
 
 def prefers_minimal(call: Call) -> bool:
     """Whether results are wanted without the tasks (RFC 7240, section 4.2)."""
-    return any(_MINIMAL in value.lower().replace(b" ", b"").split(b",") for value in call.headers(b"prefer"))
+    for header in call.headers(b"prefer"):
+        for preference in header.lower().split(b","):
+            name, _, value = preference.partition(b";")[0].partition(b"=")
+            if name.strip() == b"return":
+                # Of several, the first is the one that counts.
+                return value.strip().strip(b'"') == b"minimal"
+    return False
 
 
 def answered(given: Answer, *, minimal: bool) -> Answer:

@@ -77,6 +77,8 @@ def test_every_route_of_the_api_is_described() -> None:
         ("GET", "/v1/tasks"),
         ("POST", "/v1/tasks/raw"),
         ("POST", "/v1/tasks/batch"),
+        ("POST", "/v1/tasks/complete"),
+        ("POST", "/v1/tasks/fail"),
         ("POST", "/v1/tasks/next"),
         ("POST", "/v1/tasks/heartbeat"),
         ("POST", "/v1/tasks/revive"),
@@ -128,6 +130,8 @@ def errors_of(method: str, path: str) -> set[str]:
         errors |= {"413", "415"}
     if path in KEYED and method == "post":
         errors |= {"409"}
+    if path in {"/v1/tasks/complete", "/v1/tasks/fail"}:
+        errors |= {"404", "409"}
     if "{id}" in path:
         errors |= {"404"} if method == "get" else {"404", "409"}
     return errors
@@ -251,7 +255,9 @@ def test_it_says_the_limits_of_its_server() -> None:
     assert schemas["Batch"]["properties"]["tasks"]["maxItems"] == 3
     assert schemas["Next"]["properties"]["count"]["maximum"] == 3
     assert schemas["Next"]["properties"]["queues"]["anyOf"][0]["maxItems"] == 3
-    assert schemas["Complete"]["properties"]["next_tasks"]["anyOf"][0]["maxItems"] == 3
+    assert schemas["CompleteAndClaim"]["properties"]["next_tasks"]["anyOf"][0]["maxItems"] == 3
+    assert schemas["CompleteMany"]["properties"]["tasks"]["maxItems"] == 3
+    assert schemas["FailMany"]["properties"]["tasks"]["maxItems"] == 3
     assert schemas["Drain"]["properties"]["worker_ids"]["anyOf"][0]["maxItems"] == 3
     for path in ("/v1/tasks", "/v1/workers"):
         parameters = {parameter["name"]: parameter for parameter in other["paths"][path]["get"]["parameters"]}
@@ -271,8 +277,10 @@ FORBIDDEN: dict[str, list[Json]] = {
     ],
     "Next": [{"queue": "a", "queues": ["b"]}, {"queues": []}, {"count": 1001}],
     "Update": [{}, {"delivery": None}, {"queue": "a"}, {"delivery": 1, "content_type": "a/b"}],
-    "Complete": [
+    "CompleteAndClaim": [
         {},
+        {"delivery": 1, "claim": {"count": 0}},
+        {"delivery": 1, "claim": {"queue": "a", "queues": ["b"]}},
         {"delivery": 1, "next_task": {}, "next_tasks": []},
         {"delivery": 1, "result": 1, "result_base64": ""},
         {"delivery": 1, "next_task": {"timeout": 1}},
@@ -283,6 +291,17 @@ FORBIDDEN: dict[str, list[Json]] = {
 FORBIDDEN["SubmitOnce"] = [*FORBIDDEN["Submit"], {"idempotency_key": ""}, {"idempotency_key": "a\n"}]
 FORBIDDEN["Submit"].append({"idempotency_key": "a"})
 FORBIDDEN["Batch"] = [{}, {"tasks": []}, {"tasks": None}, {"tasks": [{}] * 1001}, {"tasks": [{}], "atomic": True}]
+_ID = "0198f3c2-6e0a-7b34-9c1d-2f4e5a6b7c8d"
+FORBIDDEN["CompleteMany"] = [
+    {},
+    {"tasks": []},
+    {"tasks": [{"id": _ID}]},
+    {"tasks": [{"delivery": 1}]},
+    {"tasks": [{"id": _ID, "delivery": 1, "claim": {}}]},
+    {"tasks": [{"id": _ID, "delivery": 1}] * 1001},
+    {"tasks": [{"id": _ID, "delivery": 1}], "claim": []},
+]
+FORBIDDEN["FailMany"] = [{}, {"tasks": []}, {"tasks": [{"id": _ID}]}, {"tasks": [{"id": _ID, "delivery": 1}] * 1001}]
 ALLOWED: dict[str, list[Json]] = {
     "Submit": [
         {},
@@ -294,11 +313,16 @@ ALLOWED: dict[str, list[Json]] = {
     ],
     "Next": [{}, {"queue": None, "queues": ["b"]}, {"queue": "a", "queues": None}],
     "Update": [{"delivery": 1}, {"current_state": "a", "delivery": None}],
-    "Complete": [{"delivery": 1, "next_task": None, "next_tasks": []}, {"current_state": "s", "result": None}],
+    "CompleteAndClaim": [
+        {"delivery": 1, "next_task": None, "next_tasks": []},
+        {"current_state": "s", "result": None, "claim": {}},
+    ],
     "Cancel": [{}],
     "Drain": [{"all": True}, {"worker_ids": []}, {"worker_ids": ["a"], "all": False}, {"all": True, "drain": False}],
 }
 ALLOWED["Batch"] = [{"tasks": [{}] * 1000}, {"tasks": [{"queue": "a"}], "idempotency_key": "k"}]
+ALLOWED["CompleteMany"] = [{"tasks": [{"id": _ID, "delivery": 1}], "claim": None}]
+ALLOWED["FailMany"] = [{"tasks": [{"id": _ID, "delivery": 1, "retry_in": 1.5}]}]
 ALLOWED["SubmitOnce"] = [*ALLOWED["Submit"], {"idempotency_key": "é"}, {"idempotency_key": None}]
 
 
