@@ -153,11 +153,12 @@ class House:
         """Give the use cases."""
         new_id = id_maker(is_cockroach=self.store.is_cockroach)
         size = self._settings.group_size
-        hand_out = HandOut(self.store, new_id, timedelta(seconds=self._settings.default_work_timeout), size)
+        tasks = Tasks(self.writes, new_id, size)
+        default_timeout = timedelta(seconds=self._settings.default_work_timeout)
+        hand_out = HandOut(self.store, new_id, default_timeout, tasks.give_back, size)
         find: Find = ByHeads(hand_out) if self.store.is_cockroach else Scan(hand_out)
         if self.hints and self.refills:
             find = ByHints(hand_out, self.hints.windows, self.refills, find, size)
-        tasks = Tasks(self.writes, new_id, size)
         reading = Reading(self.store)
         heartbeats = Heartbeats(self.store, self.hints.leases if self.hints else None, size)
         return Services(

@@ -32,7 +32,7 @@ from corndog.api.requests.batches import (
     refuse_all,
 )
 from corndog.api.routing import ONCE, WRITE, Endpoint, route
-from corndog.domain.errors import CorndogError, Invalid, Unavailable
+from corndog.domain.errors import Invalid, Unavailable
 from corndog.domain.keys import Key
 from corndog.domain.task import NewTask
 from corndog.service.requests import hash_of
@@ -171,9 +171,9 @@ async def fail_tasks(call: Call) -> Answer:
 async def _each(
     call: Call,
     items: Sequence[_Asked | Invalid],
-    write_many: Callable[[Sequence[_Asked]], Awaitable[Sequence[Written | CorndogError]]],
+    write_many: Callable[[Sequence[_Asked]], Awaitable[Sequence[Written | Exception]]],
     write_all_or_none: Callable[[Sequence[_Asked]], Awaitable[Sequence[Written]]],
-) -> Sequence[Written | CorndogError]:
+) -> Sequence[Written | Exception]:
     """Write the items that are right, and tell for all what became of them.
 
     Raises:
@@ -194,8 +194,8 @@ async def _each(
     return [item if isinstance(item, Invalid) else next(outcomes) for item in items]
 
 
-def _refused(done: Iterable[Written | CorndogError]) -> int:
-    return sum(isinstance(one, CorndogError) for one in done)
+def _refused(done: Iterable[Written | Exception]) -> int:
+    return sum(isinstance(one, Exception) for one in done)
 
 
 HANDLERS: list[Endpoint] = [submit_tasks, complete_tasks, fail_tasks]

@@ -1,16 +1,16 @@
 """The use cases that end a task, or one of its tries: complete, fail, cancel."""
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from random import Random
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 import msgspec
 
 from corndog.domain import checks, replays
-from corndog.domain.errors import CorndogError
+from corndog.domain.errors import Invalid
 from corndog.domain.task import Content, Failure, Match, NewTask, Phase, Task, Window
 from corndog.service import ends
 from corndog.service.dependents import settle
@@ -75,9 +75,9 @@ class Endings:
         completion, write = self._completion(Completing(task_id, match, result, next_tasks))
         return _with_next(completion, await self._writes.one(write))
 
-    async def complete_many(self, asked: Sequence[Completing]) -> list[Written | CorndogError]:
+    async def complete_many(self, asked: Sequence[Completing]) -> list[Written | Exception]:
         """Complete tasks, each by itself."""
-        return await _each(self.complete(*one) for one in asked)
+        return await _each(asked, lambda one: self.complete(*one))
 
     async def complete_all_or_none(self, asked: Sequence[Completing]) -> list[Written]:
         """Complete tasks in one transaction.
@@ -86,10 +86,10 @@ class Endings:
             CorndogError: one of them is refused, which its `field` names; and so all are.
 
         """
-        pairs = [self._completion(one) for one in asked]
+        pairs = _all(asked, self._completion)
         completions = [completion for completion, _ in pairs]
 
-        async def work(connection: Connection, places: Sequence[int], touching: set[Window]) -> list[Task]:
+        async def work(connection: Connection, places: Sequence[int], touching: set[Window]) -> ends.Ends:
             return await ends.complete(connection, [completions[place] for place in places], touching)
 
         written = await self._writes.all_or_none([write for _, write in pairs], work)
@@ -132,14 +132,23 @@ class Endings:
     async def _complete_all_with_others(self, completions: Sequence[ends.Completion]) -> list[Task | None]:
         """Complete tasks, submit what comes next, and open what waits for them, in one transaction."""
         touching = {submission.new.window for completion in completions for submission in completion.next_tasks}
-        written = await self._writes.run(
-            lambda connection: ends.complete(connection, completions, touching), atomically=True, touching=touching
-        )
-        return find_each(completions, written)
+        own: dict[UUID, Task] = {}
+
+        async def work(connection: Connection) -> list[Task]:
+            nonlocal own
+            own, others = await ends.complete(connection, completions, touching)
+            return [*own.values(), *others]
+
+        await self._writes.run(work, atomically=True, touching=touching)
+        return find_each(completions, own.values())
 
     async def _fail_all(self, failures: Sequence[ends.FailedTry]) -> list[Task | None]:
         """Report failed tries of tasks that no others wait for: the last ones end their tasks."""
-        return find_each(failures, await self._writes.run(lambda connection: ends.fail(connection, failures)))
+
+        async def work(connection: Connection) -> list[Task]:
+            return list((await ends.fail(connection, failures)).values())
+
+        return find_each(failures, await self._writes.run(work))
 
     async def _with_dependents(self, ending: store.Ending, phase: Phase, touching: set[Window]) -> Task | None:
         """End a task as failed or canceled, with what that does to those that wait for it."""
@@ -164,9 +173,9 @@ class Endings:
         _, write = self._failed_try(Failing(task_id, match, failure))
         return await self._writes.one(write)
 
-    async def fail_many(self, asked: Sequence[Failing]) -> list[Written | CorndogError]:
+    async def fail_many(self, asked: Sequence[Failing]) -> list[Written | Exception]:
         """Report failed tries, each by itself."""
-        return await _each(self.fail(*one) for one in asked)
+        return await _each(asked, lambda one: self.fail(*one))
 
     async def fail_all_or_none(self, asked: Sequence[Failing]) -> list[Written]:
         """Report failed tries in one transaction.
@@ -177,10 +186,8 @@ class Endings:
         """
         pairs = [self._failed_try(one) for one in asked]
 
-        async def work(connection: Connection, places: Sequence[int], touching: set[Window]) -> list[Task]:
-            written = await ends.fail(connection, [pairs[place][0] for place in places], with_dependents=True)
-            ended = [task for task in written if task.phase is Phase.FAILED]
-            return written + await settle(connection, ended, touching)
+        async def work(connection: Connection, places: Sequence[int], touching: set[Window]) -> ends.Ends:
+            return await ends.fail_with_dependents(connection, [pairs[place][0] for place in places], touching)
 
         return await self._writes.all_or_none([write for _, write in pairs], work)
 
@@ -254,15 +261,38 @@ class Endings:
         )
 
 
-async def _each(writes: Iterable[Awaitable[Written]]) -> list[Written | CorndogError]:
-    """Write side by side, and answer for each what has become of it."""
-    done = await asyncio.gather(*writes, return_exceptions=True)
-    outcomes: list[Written | CorndogError] = []
-    for one in done:
-        if isinstance(one, BaseException) and not isinstance(one, CorndogError):
-            raise one
-        outcomes.append(one)
-    return outcomes
+_Asked = TypeVar("_Asked", Completing, Failing)
+_Made = TypeVar("_Made")
+
+
+async def _each(asked: Sequence[_Asked], write: Callable[[_Asked], Awaitable[Written]]) -> list[Written | Exception]:
+    """Write side by side, but one task's items one after the other; answer for each what has become of it."""
+    places: dict[UUID, list[int]] = {}
+    for place, one in enumerate(asked):
+        places.setdefault(one.task_id, []).append(place)
+    done: dict[int, Written | Exception] = {}
+
+    async def in_order(same: Sequence[int]) -> None:
+        for place in same:
+            try:
+                done[place] = await write(asked[place])
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is this item's answer
+                done[place] = error
+
+    await asyncio.gather(*map(in_order, places.values()))
+    return [done[place] for place in range(len(asked))]
+
+
+def _all(asked: Sequence[_Asked], make: Callable[[_Asked], _Made]) -> list[_Made]:
+    """Make what is asked for, and name the item that breaks a rule."""
+    made: list[_Made] = []
+    for place, one in enumerate(asked):
+        try:
+            made.append(make(one))
+        except Invalid as error:
+            error.field = f"tasks[{place}].{error.field}" if error.field else f"tasks[{place}]"
+            raise
+    return made
 
 
 def _with_next(completion: ends.Completion, written: Written) -> Written:

@@ -1,6 +1,7 @@
 """The work that ends tasks or their tries: over a group of items, on one connection."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -16,6 +17,16 @@ _OUTCOMES = {
     Phase.FAILED: Outcome.FAILED,
     Phase.CANCELED: Outcome.CANCELED,
 }
+
+
+class Ends(NamedTuple):
+    """What was written: the tasks that it was about, by id, and the others with them.
+
+    A task that one item was refused for may be among the others: it waited for the task of another item.
+    """
+
+    own: dict[UUID, Task]
+    others: list[Task]
 
 
 class Completion(msgspec.Struct, frozen=True):
@@ -47,17 +58,26 @@ class FailedTry(msgspec.Struct, frozen=True):
         return self.ending.id
 
 
-async def complete(connection: Connection, completions: Sequence[Completion], touching: set[Window]) -> list[Task]:
+async def complete(connection: Connection, completions: Sequence[Completion], touching: set[Window]) -> Ends:
     """Complete tasks, submit what comes next, and open what waits for them."""
     endings = sorted((completion.ending for completion in completions), key=id_of)
     ended = await end(connection, endings, Phase.COMPLETED, with_dependents=True)
-    written = list(ended.values())
+    others: list[Task] = []
     if next_tasks := [task for completion in completions if completion.id in ended for task in completion.next_tasks]:
-        written += (await store.submit(connection, next_tasks)).values()
-    return written + await settle(connection, ended.values(), touching)
+        others += (await store.submit(connection, next_tasks)).values()
+    return Ends(ended, others + await settle(connection, ended.values(), touching))
 
 
-async def fail(connection: Connection, failures: Sequence[FailedTry], *, with_dependents: bool = False) -> list[Task]:
+async def fail_with_dependents(connection: Connection, failures: Sequence[FailedTry], touching: set[Window]) -> Ends:
+    """Use up an attempt of tasks that have more, end the others, and cancel what waits for those."""
+    failed = await fail(connection, failures, with_dependents=True)
+    ended = [task for task in failed.values() if task.phase is Phase.FAILED]
+    return Ends(failed, await settle(connection, ended, touching))
+
+
+async def fail(
+    connection: Connection, failures: Sequence[FailedTry], *, with_dependents: bool = False
+) -> dict[UUID, Task]:
     """Use up an attempt of tasks that have more, and end the others."""
     in_order = sorted(failures, key=id_of)
     failed: dict[UUID, Task] = {}
@@ -66,7 +86,7 @@ async def fail(connection: Connection, failures: Sequence[FailedTry], *, with_de
     ended: dict[UUID, Task] = {}
     if ending := [failure.ending for failure in in_order if failure.id not in failed]:
         ended = await end(connection, ending, Phase.FAILED, with_dependents=with_dependents)
-    return [*failed.values(), *ended.values()]
+    return failed | ended
 
 
 async def end(

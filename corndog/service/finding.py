@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import partial
@@ -15,7 +15,7 @@ import msgspec
 
 from corndog.domain.errors import Unavailable
 from corndog.domain.listing import Entry
-from corndog.domain.task import Candidate, Claim, Window
+from corndog.domain.task import Candidate, Claim, Task, Window
 from corndog.hints.link import Away
 from corndog.hints.windows import Taken, Windows
 from corndog.observability import metrics
@@ -27,6 +27,10 @@ from corndog.store.engine import Connection, Database
 
 Find: TypeAlias = Callable[[Claim], Awaitable[list[Entry]]]
 """Finds up to `count` tasks and claims them; answers them in claim order."""
+
+
+GiveBack: TypeAlias = Callable[[Sequence[Task]], Awaitable[object]]
+"""Releases tasks that nobody works on."""
 
 
 class Statement(Protocol):
@@ -62,13 +66,25 @@ class HandOut:
     """Runs claiming statements. One whose answer was lost finds what it has claimed by its token."""
 
     def __init__(
-        self, database: Database, new_id: NewId, default_timeout: timedelta, group_size: int = GROUP_SIZE
+        self,
+        database: Database,
+        new_id: NewId,
+        default_timeout: timedelta,
+        give_back: GiveBack,
+        group_size: int = GROUP_SIZE,
     ) -> None:
         self._database = database
         self._new_id = new_id
         self._default_timeout = default_timeout
-        self._scan = Group("claim-by-scan", self._scan_all, size=group_size)
-        self._claim = Group("claim", self._claim_all, size=group_size)
+        self._give_back = give_back
+        self._scan = Group(
+            "claim-by-scan",
+            self._scan_all,
+            size=group_size,
+            alike=lambda ask: ask.claim.windows,
+            take_back=self._take_back,
+        )
+        self._claim = Group("claim", self._claim_all, size=group_size, take_back=self._take_back)
 
     async def by_scan(self, claim: Claim, count: int) -> list[Entry]:
         """Claim the first tasks that nobody has locked."""
@@ -89,18 +105,19 @@ class HandOut:
         return await self._database.run(lambda connection: store.still_ready(connection, candidates))
 
     async def _scan_all(self, asks: Sequence[store.Ask]) -> list[list[Entry]]:
-        by_windows: dict[tuple[Window, ...], list[store.Ask]] = {}
-        for ask in asks:
-            by_windows.setdefault(ask.claim.windows, []).append(ask)
-        handed: store.Handed = {}
-        for alike in by_windows.values():
-            handed |= await self._run(alike, partial(store.claim_scan, asks=alike))
+        handed = await self._run(asks, partial(store.claim_scan, asks=asks))
         return [handed.get(ask.token, []) for ask in asks]
 
     async def _claim_all(self, wanted: Sequence[_ByKey]) -> list[list[Entry]]:
         pairs = [(one.ask, candidate) for one in wanted for candidate in one.candidates]
         handed = await self._run([one.ask for one in wanted], partial(store.claim_by_key, wanted=pairs))
         return [handed.get(one.ask.token, []) for one in wanted]
+
+    async def _take_back(self, unwanted: Sequence[Sequence[Entry]]) -> None:
+        """Release what was claimed for those who have gone since; what can't be released now times out."""
+        if tasks := [entry.task for entries in unwanted for entry in entries]:
+            with suppress(Unavailable):
+                await self._give_back(tasks)
 
     async def _run(self, asks: Sequence[store.Ask], statement: Statement) -> store.Handed:
         is_rerun = False
@@ -217,7 +234,7 @@ class ByHints:
         counts = Counter[tuple[Window, ...]]()
         for pop in pops:
             counts[pop.windows] += pop.number
-        taken = await asyncio.gather(*(self._windows.take(windows, count) for windows, count in counts.items()))
+        taken = await self._take_each(counts)
         left = {windows: deque(one.candidates) for windows, one in zip(counts, taken, strict=True)}
         lacking = {windows: one.lacking for windows, one in zip(counts, taken, strict=True)}
         return [
@@ -227,6 +244,17 @@ class ByHints:
             )
             for pop in pops
         ]
+
+    async def _take_each(self, counts: Mapping[tuple[Window, ...], int]) -> list[Taken]:
+        """Take from all windows; what was taken from some is offered again if others can't tell."""
+        done = await asyncio.gather(
+            *(self._windows.take(windows, count) for windows, count in counts.items()), return_exceptions=True
+        )
+        taken = [one for one in done if isinstance(one, Taken)]
+        if failed := next((one for one in done if isinstance(one, BaseException)), None):
+            await self._offer_again(taken)
+            raise failed
+        return taken
 
     async def _offer_again(self, unwanted: Sequence[Taken]) -> None:
         if candidates := [candidate for taken in unwanted for candidate in taken.candidates]:

@@ -40,8 +40,8 @@ class Group(Generic[_Item, _Answer]):
     """Writes items in groups of at most `size`, in up to `slots` groups at a time.
 
     `write` takes the items of a group, in the order in which they came, and gives their answers in that order. Items of
-    the same key are never in one group; None is a key that every item may have. `take_back` gets the answers for which
-    nobody waits any more. `name` is what metrics call it.
+    the same key are never in one group; None is a key that every item may have. A group has only items that are alike.
+    `take_back` gets the answers for which nobody waits any more. `name` is what metrics call it.
     """
 
     def __init__(
@@ -52,11 +52,13 @@ class Group(Generic[_Item, _Answer]):
         slots: int = SLOTS,
         size: int = GROUP_SIZE,
         key_of: Callable[[_Item], Hashable] = lambda _: None,
+        alike: Callable[[_Item], Hashable] = lambda _: None,
         bytes_of: Callable[[_Item], int] = lambda _: 0,
         take_back: Callable[[Sequence[_Answer]], Awaitable[object]] | None = None,
     ) -> None:
         self._write = write
         self._key_of = key_of
+        self._alike = alike
         self._bytes_of = bytes_of
         self._take_back = take_back
         self._slots = slots
@@ -97,7 +99,7 @@ class Group(Generic[_Item, _Answer]):
             self._start()
 
     def _next(self) -> list[_Waiting[_Item, _Answer]]:
-        """Take a group, without those whose requests are gone; a second item of the same key waits for the next."""
+        """Take a group, without those whose requests are gone; what can't be in it waits for the next."""
         group: list[_Waiting[_Item, _Answer]] = []
         keys: set[Hashable] = set()
         later: list[_Waiting[_Item, _Answer]] = []
@@ -110,7 +112,8 @@ class Group(Generic[_Item, _Answer]):
                 self._waiting_bytes -= waiting.bytes
                 continue
             key = self._key_of(waiting.item)
-            if key is not None and key in keys:
+            is_another = bool(group) and self._alike(waiting.item) != self._alike(group[0].item)
+            if is_another or (key is not None and key in keys):
                 later.append(waiting)
                 continue
             keys.add(key)

@@ -5,17 +5,18 @@ told.
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Protocol, TypeAlias, TypeVar
 from uuid import UUID
 
 import msgspec
 
-from corndog.domain.errors import Code, CorndogError, NotFound, Unavailable
+from corndog.domain.errors import Code, Conflict, CorndogError, NotFound, Unavailable
 from corndog.domain.task import Candidate, Phase, Task, Window
 from corndog.hints.hints import Hints
 from corndog.hints.link import Away
+from corndog.service.ends import Ends
 from corndog.service.polls import Polls
 from corndog.service.statuses import Statuses
 from corndog.store import tasks as store
@@ -36,7 +37,7 @@ _Item = TypeVar("_Item", bound=_WithId)
 Statement: TypeAlias = Callable[[Connection, Sequence[_Item]], Awaitable[dict[UUID, Task]]]
 """A statement over a group of items: it answers what it has written by id."""
 
-WorkOnSome: TypeAlias = Callable[[Connection, Sequence[int], set[Window]], Awaitable[list[Task]]]
+WorkOnSome: TypeAlias = Callable[[Connection, Sequence[int], set[Window]], Awaitable[Ends]]
 """Work on the items at these places of a batch, which adds the windows in which it makes tasks ready."""
 
 _TRIES = 20
@@ -107,6 +108,10 @@ class Writes:
 
         try:
             written = await run(counted)
+        except _Refused:
+            if runs > 1 + conflicts:
+                await self.doubt(touching)
+            raise
         except BaseException as error:
             if isinstance(error, Unavailable) or not isinstance(error, CorndogError):
                 await self.doubt(touching)
@@ -145,39 +150,48 @@ class Writes:
             CorndogError: one of them is refused, which its `field` names, and nothing was written.
 
         """
+        await self._check_different(writes)
         touching = {window for write in writes for window in write.touching}
         before: dict[int, Written] = {}
         for _ in range(_TRIES):
             left = [place for place in range(len(writes)) if place not in before]
-            refused: list[int] = []
+            own: dict[UUID, Task] = {}
 
             async def attempt(
-                connection: Connection, left: list[int] = left, refused: list[int] = refused
+                connection: Connection, left: list[int] = left, own: dict[UUID, Task] = own
             ) -> list[Task]:
-                written = await work(connection, left, touching)
-                ids = {task.id for task in written}
-                refused[:] = [place for place in left if writes[place].task_id not in ids]
-                if refused:
+                ends = await work(connection, left, touching)
+                own.clear()
+                own.update(ends.own)
+                if any(writes[place].task_id not in own for place in left):
                     raise _Refused
-                return written
+                return [*own.values(), *ends.others]
 
             try:
-                by_id = {task.id: task for task in await self.run(attempt, atomically=True, touching=touching)}
+                await self.run(attempt, atomically=True, touching=touching)
             except _Refused:
-                for place in refused:
+                for place in left:
+                    if writes[place].task_id in own:
+                        continue
                     if (answer := await self._why(writes[place], place)) is not None:
                         before[place] = answer
                 continue
-            return [before.get(place) or Written(task=by_id[write.task_id]) for place, write in enumerate(writes)]
+            return [before.get(place) or Written(task=own[write.task_id]) for place, write in enumerate(writes)]
         raise Unavailable("the tasks keep changing; try again")
+
+    async def _check_different(self, writes: Sequence[Write]) -> None:
+        """Refuse a batch that names a task twice: once the first item is written, the other doesn't match."""
+        places: dict[UUID, int] = {}
+        for place, write in enumerate(writes):
+            if (first := places.setdefault(write.task_id, place)) != place:
+                with _naming(place):
+                    found = await self._look_up(write)
+                    raise Conflict(Code.OTHER_REQUEST, f"tasks[{first}] is about this task, too", found.task)
 
     async def _why(self, write: Write, place: int) -> Written | None:
         """Tell why an item of a batch was not written; None if there is no reason any more."""
-        try:
+        with _naming(place):
             return await self._explain(write, await self._look_up(write))
-        except CorndogError as error:
-            error.field = f"tasks[{place}]"
-            raise
 
     async def _look_up(self, write: Write) -> Found:
         found = await self._database.run(lambda connection: store.look_up(connection, write.task_id, write.delivery))
@@ -248,6 +262,17 @@ def grouped(statement: Statement[_Item], items: Sequence[_Item]) -> Work:
         return list((await statement(connection, in_order)).values())
 
     return work
+
+
+@contextmanager
+def _naming(place: int) -> Iterator[None]:
+    """Name the item of a batch that is refused."""
+    try:
+        yield
+    except CorndogError as error:
+        if not isinstance(error, Unavailable):
+            error.field = f"tasks[{place}]"
+        raise
 
 
 def find_each(items: Iterable[_Item], written: Iterable[Task]) -> list[Task | None]:

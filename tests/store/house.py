@@ -65,7 +65,7 @@ class House:
         self.submits = Submits(self.writes, new_id, keys)
         self.tasks = Tasks(self.writes, new_id)
         self.endings = Endings(self.writes, new_id)
-        hand_out = HandOut(database, new_id, DEFAULT_TIMEOUT)
+        hand_out = HandOut(database, new_id, DEFAULT_TIMEOUT, self.tasks.give_back)
         finds = {name: make(hand_out) for name, make in SEARCHES.items()}
         if hints:
             self.refills = Refills(database, hints.windows)

@@ -11,8 +11,7 @@ from msgspec import Meta
 from corndog.api.answers.tasks import Claimed, Task, view
 from corndog.api.fields import UNGIVEN, Ungiven
 from corndog.api.media import Media
-from corndog.api.problems import Problem, problem_of
-from corndog.domain.errors import CorndogError
+from corndog.api.problems import Problem, problem_of_any
 from corndog.service.submits import Submitted
 from corndog.service.writes import Written
 
@@ -68,10 +67,10 @@ class ManyFailed(msgspec.Struct):
     failed: int
 
 
-def view_completed(media: Media, done: Written | CorndogError, *, minimal: bool) -> CompletedItem:
+def view_completed(media: Media, done: Written | Exception, *, minimal: bool) -> CompletedItem:
     """Show what became of one completion."""
-    if isinstance(done, CorndogError):
-        problem = problem_of(done)
+    if isinstance(done, Exception):
+        problem = problem_of_any(done)
         return CompletedItem(status=problem.status, problem=problem)
     return CompletedItem(
         status=HTTPStatus.OK,
@@ -82,10 +81,10 @@ def view_completed(media: Media, done: Written | CorndogError, *, minimal: bool)
     )
 
 
-def view_failed(media: Media, done: Written | CorndogError, *, minimal: bool) -> Ended:
+def view_failed(media: Media, done: Written | Exception, *, minimal: bool) -> Ended:
     """Show what became of one failed try."""
-    if isinstance(done, CorndogError):
-        problem = problem_of(done)
+    if isinstance(done, Exception):
+        problem = problem_of_any(done)
         return Ended(status=problem.status, problem=problem)
     return Ended(
         status=HTTPStatus.OK,
