@@ -108,7 +108,7 @@ class Content(msgspec.Struct, frozen=True):
     is_json: bool
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True):
+class Task(msgspec.Struct, frozen=True):
     """A task as the database has it, live or archived.
 
     Times are the database's, in UTC, to the microsecond. `timeout` is the length of the present clock and

@@ -1,7 +1,6 @@
 """The use cases that end a task, or one of its tries: complete, fail, cancel."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 from typing import NamedTuple, TypeVar
@@ -77,7 +76,12 @@ class Endings:
 
     async def complete_many(self, asked: Sequence[Completing]) -> list[Written | Exception]:
         """Complete tasks, each by itself."""
-        return await _each(asked, lambda one: self.complete(*one))
+        pairs = _each(asked, self._completion)
+        written = await self._write_each(pairs)
+        return [
+            one if isinstance(pair, Exception) or isinstance(one, Exception) else _with_next(pair[0], one)
+            for pair, one in zip(pairs, written, strict=True)
+        ]
 
     async def complete_all_or_none(self, asked: Sequence[Completing]) -> list[Written]:
         """Complete tasks in one transaction.
@@ -121,6 +125,11 @@ class Endings:
             explain=explain,
             touching={new.window for new in next_tasks},
         )
+
+    async def _write_each(self, pairs: Sequence[tuple[object, Write] | Exception]) -> list[Written | Exception]:
+        """Write what is right, and answer for all what has become of them."""
+        done = iter(await self._writes.many([pair[1] for pair in pairs if not isinstance(pair, Exception)]))
+        return [pair if isinstance(pair, Exception) else next(done) for pair in pairs]
 
     async def _complete_all(self, completions: Sequence[ends.Completion]) -> list[Task | None]:
         """Complete tasks that no others wait for, by one statement."""
@@ -175,7 +184,7 @@ class Endings:
 
     async def fail_many(self, asked: Sequence[Failing]) -> list[Written | Exception]:
         """Report failed tries, each by itself."""
-        return await _each(asked, lambda one: self.fail(*one))
+        return await self._write_each(_each(asked, self._failed_try))
 
     async def fail_all_or_none(self, asked: Sequence[Failing]) -> list[Written]:
         """Report failed tries in one transaction.
@@ -265,22 +274,15 @@ _Asked = TypeVar("_Asked", Completing, Failing)
 _Made = TypeVar("_Made")
 
 
-async def _each(asked: Sequence[_Asked], write: Callable[[_Asked], Awaitable[Written]]) -> list[Written | Exception]:
-    """Write side by side, but one task's items one after the other; answer for each what has become of it."""
-    places: dict[UUID, list[int]] = {}
-    for place, one in enumerate(asked):
-        places.setdefault(one.task_id, []).append(place)
-    done: dict[int, Written | Exception] = {}
-
-    async def in_order(same: Sequence[int]) -> None:
-        for place in same:
-            try:
-                done[place] = await write(asked[place])
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is this item's answer
-                done[place] = error
-
-    await asyncio.gather(*map(in_order, places.values()))
-    return [done[place] for place in range(len(asked))]
+def _each(asked: Sequence[_Asked], make: Callable[[_Asked], _Made]) -> list[_Made | Exception]:
+    """Make what is asked for, or give the rule that it breaks."""
+    made: list[_Made | Exception] = []
+    for one in asked:
+        try:
+            made.append(make(one))
+        except Invalid as error:
+            made.append(error)
+    return made
 
 
 def _all(asked: Sequence[_Asked], make: Callable[[_Asked], _Made]) -> list[_Made]:

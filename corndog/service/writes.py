@@ -4,6 +4,7 @@ It is told after the commit and before the answer. Should the process die in bet
 told.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -130,17 +131,45 @@ class Writes:
             CorndogError: what `explain` raises.
 
         """
-        found: Found | None = None
+        task = await write.alone()
+        return await self._again(write) if task is None else Written(task=task)
+
+    async def many(self, writes: Sequence[Write]) -> list[Written | Exception]:
+        """Write tasks side by side, but one task's writes one after the other; answer what has become of each."""
+        by_task: dict[UUID, list[int]] = {}
+        for place, write in enumerate(writes):
+            by_task.setdefault(write.task_id, []).append(place)
+        done: dict[int, Written | Exception] = {}
+
+        async def go_on(places: Sequence[int]) -> None:
+            for place in places:
+                try:
+                    first = place not in tried
+                    done[place] = await (self.one(writes[place]) if first else self._again(writes[place]))
+                except Exception as error:  # noqa: BLE001 - whatever it is, it is this item's answer
+                    done[place] = error
+
+        # Most are written at the first try, which takes no task of the loop for each.
+        tried = [places[0] for places in by_task.values()]
+        firsts = await asyncio.gather(*(writes[place].alone() for place in tried), return_exceptions=True)
+        for place, task in zip(tried, firsts, strict=True):
+            if isinstance(task, Task):
+                done[place] = Written(task=task)
+            elif isinstance(task, Exception):
+                done[place] = task
+        left = [[place for place in places if place not in done] for places in by_task.values()]
+        await asyncio.gather(*(go_on(places) for places in left if places))
+        return [done[place] for place in range(len(writes))]
+
+    async def _again(self, write: Write) -> Written:
+        """Look why a task was not written, and try again if there is no reason any more."""
         for _ in range(_TRIES):
-            if write.together and found and found.task.job_id:
-                task = await write.together(found)
-            else:
-                task = await write.alone()
-            if task is not None:
-                return Written(task=task)
             found = await self._look_up(write)
             if (answer := await self._explain(write, found)) is not None:
                 return answer
+            task = await (write.together(found) if write.together and found.task.job_id else write.alone())
+            if task is not None:
+                return Written(task=task)
         raise Unavailable("the task keeps changing; try again")
 
     async def all_or_none(self, writes: Sequence[Write], work: WorkOnSome) -> list[Written]:

@@ -18,6 +18,8 @@ _PRIORITY = RECORD.index("priority")
 _JITTER = RECORD.index("jitter")
 _CANCELED_BY = RECORD.index("canceled_by")
 _WIDTH = len(RECORD)
+_PHASES = {phase.value: phase for phase in Phase}
+_JITTERS = {jitter.value: jitter for jitter in Jitter}
 
 Row: TypeAlias = asyncpg.Record
 
@@ -35,13 +37,13 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 def task(row: Row) -> Task:
     """Read a task from the first columns of a row."""
-    values = dict(zip(RECORD, row[:_WIDTH], strict=True))
-    values["priority"] = -row[_PRIORITY]
-    values["phase"] = Phase(row[_PHASE])
-    values["jitter"] = Jitter(row[_JITTER])
-    if row[_CANCELED_BY] is not None:
-        values["canceled_by"] = CanceledBy(row[_CANCELED_BY])
-    return Task(**values)
+    values = list(row[:_WIDTH])
+    values[_PRIORITY] = -values[_PRIORITY]
+    values[_PHASE] = _PHASES[values[_PHASE]]
+    values[_JITTER] = _JITTERS[values[_JITTER]]
+    if values[_CANCELED_BY] is not None:
+        values[_CANCELED_BY] = CanceledBy(values[_CANCELED_BY])
+    return Task(*values)
 
 
 def candidate(row: Row) -> Candidate:

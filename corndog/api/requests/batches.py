@@ -24,10 +24,15 @@ _FAULTS_MAX = 100
 
 
 class Asked(NamedTuple):
-    """A task that is asked for, and the same as repeats of its request are compared."""
+    """A task that is asked for, and how."""
 
     new: NewTask
-    compared: NewTask
+    wanted: Submit
+
+    @property
+    def compared(self) -> NewTask:
+        """The task as repeats of its request are compared."""
+        return self.wanted.asked(self.new)
 
 
 class Batch(Body, kw_only=True):
@@ -47,7 +52,7 @@ def read_item(media: Media, terms: Terms, raw: Raw) -> Asked | Invalid:
         new = wanted.to_new(media, terms)
     except Invalid as error:
         return error
-    return Asked(new, wanted.asked(new))
+    return Asked(new, wanted)
 
 
 class CompleteItem(Complete, kw_only=True):
