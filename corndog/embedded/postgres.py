@@ -15,7 +15,7 @@ from corndog.embedded.process import Credentials, Server
 from corndog.embedded.unprivileged import give, usable
 
 PORT = 5432  # part of the socket's name; nothing listens on TCP
-SETTINGS = {"max_connections": "300"}
+SETTINGS = {"max_connections": "300", "autovacuum_naptime": "15s"}
 STATUS_LINE = 7  # of postmaster.pid, counted from 0
 
 
