@@ -1,15 +1,18 @@
 """Every write that there is, as a trial: what is there before, the write itself, and what it leaves behind."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
+from corndog.domain.errors import CorndogError
 from corndog.domain.jobs import Member, NewJob, OnParentFailure
 from corndog.domain.keys import Key
 from corndog.domain.listing import Entry
 from corndog.domain.task import Change, Failure, Match, NewTask, Phase, RetryPolicy, Task
+from corndog.service.endings import Completing, Failing
 from corndog.service.jobs import Changed, SubmittedJob
 from corndog.service.submits import Submitted
 from corndog.service.writes import Written
@@ -80,13 +83,29 @@ def _job_id(task: Task) -> UUID:
     return task.job_id
 
 
+async def _several(house: House, queue: str) -> list[Task]:
+    """Make tasks that are held, and one that is held no more."""
+    await house.submit(4, queue=queue, payload=TEXT)
+    held = [entry.task for entry in await house.claim(queue, count=4, worker_id="w")]
+    await house.tasks.release(held[3].id, held_match(held[3]), HOUR)
+    return held
+
+
+async def _together(*writes: Awaitable[Any]) -> list[Any]:
+    """Write at the same time, which makes one group; give what each is told."""
+    done = await asyncio.gather(*writes, return_exceptions=True)
+    if faults := [one for one in done if isinstance(one, BaseException) and not isinstance(one, CorndogError)]:
+        raise faults[0]
+    return [one.code if isinstance(one, CorndogError) else one for one in done]
+
+
 async def _nothing(_house: House, _queue: str) -> list[Task]:
     return []
 
 
 PREPARE: dict[str, Callable[[House, str], Awaitable[list[Task]]]] = {
     "ready": _ready, "held": _held, "parked": _parked, "overdue": _overdue, "due": _due, "two": _two_queues,
-    "dead": _dead, "family": _family, "dead family": _dead_family, "nothing": _nothing,
+    "several": _several, "dead": _dead, "family": _family, "dead family": _dead_family, "nothing": _nothing,
 }  # fmt: skip
 
 VOLATILE = {
@@ -98,6 +117,16 @@ NEXT = [NewTask(queue="", payload=TEXT), NewTask(queue="", current_state="next",
 
 def _next(queue: str) -> list[NewTask]:
     return [msgspec.structs.replace(new, queue=queue) for new in NEXT]
+
+
+def _completing(tasks: list[Task], next_tasks: Sequence[NewTask] = ()) -> list[Completing]:
+    return [Completing(task.id, held_match(task), TEXT, next_tasks) for task in tasks]
+
+
+def _failing(tasks: list[Task]) -> list[Failing]:
+    """Say of each task in turn that it failed, and that it failed for good."""
+    failures = [Failure(error="e"), FOR_GOOD]
+    return [Failing(task.id, held_match(task), failures[place % 2]) for place, task in enumerate(tasks)]
 
 
 WRITES: dict[str, tuple[str, Write]] = {
@@ -137,6 +166,41 @@ WRITES: dict[str, tuple[str, Write]] = {
     "revive a job": ("dead family", lambda h, _, t: h.jobs.revive(_job_id(t[0]))),
     "cancel": ("ready", lambda h, _, t: h.endings.cancel(t[0].id, Match())),
     "cancel held": ("held", lambda h, _, t: h.endings.cancel(t[0].id, Match())),
+    "submit several": ("nothing", lambda h, q, _: _together(*(h.submits.submit(new) for new in _next(q) * 2))),
+    "claim several": ("ready", lambda h, q, _: _together(*(h.claim(q, worker_id="w") for _ in range(3)))),
+    "complete several": ("several", lambda h, _, t: _together(*(h.endings.complete(*c) for c in _completing(t)))),
+    "complete several with next": (
+        "several",
+        lambda h, q, t: _together(*(h.endings.complete(*c) for c in _completing(t, _next(q)))),
+    ),
+    "fail several": ("several", lambda h, _, t: _together(*(h.endings.fail(*f) for f in _failing(t)))),
+    "release several": (
+        "several",
+        lambda h, _, t: _together(*(h.tasks.release(task.id, held_match(task), None) for task in t)),
+    ),
+    "move several": (
+        "several",
+        lambda h, _, t: _together(*(h.tasks.update(task.id, held_match(task), MOVE) for task in t)),
+    ),
+    "progress of several": (
+        "several",
+        lambda h, _, t: _together(*(h.tasks.update(task.id, held_match(task), PROGRESS) for task in t)),
+    ),
+    "complete all": ("several", lambda h, q, t: h.endings.complete_all_or_none(_completing(t[:3], _next(q)))),
+    "complete all but none": (
+        "several",
+        lambda h, q, t: _together(h.endings.complete_all_or_none(_completing(t, _next(q)))),
+    ),
+    "complete a parent in all": (
+        "family",
+        lambda h, q, t: h.endings.complete_all_or_none(_completing(t[:1], _next(q))),
+    ),
+    "fail all": ("several", lambda h, _, t: h.endings.fail_all_or_none(_failing(t[:3]))),
+    "fail all but none": ("several", lambda h, _, t: _together(h.endings.fail_all_or_none(_failing(t)))),
+    "fail a parent in all": (
+        "family",
+        lambda h, _, t: h.endings.fail_all_or_none([Failing(t[0].id, held_match(t[0]), FOR_GOOD)]),
+    ),
     "sweep": ("overdue", lambda h, q, _: h.clocks.clean_up(queue=q)),
     "unpark": ("due", lambda h, _, __: h.clocks.unpark()),
 }
