@@ -15,3 +15,5 @@ def configure(level: str) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     # It tells of every run of every loop, five times a second, and warns of each that finds the last one under way.
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
+    # A loop logs its own failures. What is cancelled at the end before it has begun is none.
+    logging.getLogger("apscheduler.executors").setLevel(logging.CRITICAL)

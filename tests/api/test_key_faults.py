@@ -19,8 +19,10 @@ CUT = """
 """
 BUSY = """
     SELECT array_agg(pid) FROM pg_stat_activity
-    WHERE datname = current_database() AND application_name = 'corndog' AND query LIKE '%idempotency_keys%'
+    WHERE datname = current_database() AND application_name = 'corndog'
+        AND (query LIKE '%idempotency_keys%' OR query LIKE '%home_target%')
 """
+"""Of a long statement, such as a submit, the first kilobyte is shown."""
 
 
 @pytest.mark.parametrize("seed", range(4))
