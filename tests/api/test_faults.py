@@ -1,19 +1,27 @@
 """A fifth of all statements answer 40001, really: no 5xx, nothing lost, nothing doubled (S33, its second half)."""
 
 import asyncio
+import logging
+import os
 from collections import Counter
 from collections.abc import Iterator
 from random import Random
+from time import monotonic
 
 import httpx
 import pytest
 
 from corndog.settings import Settings
-from tests.api.calls import Api, Fields, refused
+from tests.api.calls import Api, Fields, done, refused
 from tests.servers import running_server
+
+logger = logging.getLogger(__name__)
 
 CLIENTS = 16
 LIVES = 300
+CROWD = 64
+SECONDS = float(os.environ.get("CORNDOG_TEST_CROWD_SECONDS", "3"))
+"""How long the crowd works; the trial itself wants a minute."""
 
 
 @pytest.fixture(scope="module", params=["read committed", "serializable"], ids=["rc", "ssi"])
@@ -134,3 +142,53 @@ async def test_parallel_completes_make_one_next_task(faulty: Api) -> None:
 
     assert len({answer["next_tasks"][0] for answer in answers}) == 1
     assert await faulty.counts() == {"submitted": 1}
+
+
+@pytest.mark.timeout(60 + 3 * SECONDS)
+async def test_a_crowd_on_one_queue(server_url: str, queue: str) -> None:
+    """S33, its second half: no 5xx, no double claim, nothing lost."""
+    until = monotonic() + SECONDS
+    answers: Counter[int] = Counter()
+    deliveries: Counter[tuple[str, int]] = Counter()
+    submitted: set[str] = set()
+    completed: Counter[str] = Counter()
+
+    async def work(client: httpx.AsyncClient, number: int) -> None:
+        async def post(path: str, **body: object) -> Fields:
+            response = await client.post(path, json=body)
+            answers[response.status_code] += 1
+            return done(response, 201 if path == "/v1/tasks" else 200)
+
+        claim: Fields = {"queue": queue, "count": 2, "worker_id": f"w{number}"}
+        held: list[Fields] = []
+        while held or monotonic() < until:
+            if not held:
+                submitted.add((await post("/v1/tasks", queue=queue, payload=number))["id"])
+                held = (await post("/v1/tasks/next", **claim))["tasks"]
+                deliveries.update((task["id"], task["delivery"]) for task in held)
+                continue
+            items = [{"id": task["id"], "delivery": task["delivery"], "result": number} for task in held]
+            follows = {"claim": claim} if monotonic() < until else {}
+            if len(items) == 1:
+                task_id = items[0].pop("id")
+                answer = await post(f"/v1/tasks/{task_id}/complete", **items[0], **follows)
+                completed[answer["task"]["id"]] += 1
+            else:
+                answer = await post("/v1/tasks/complete", tasks=items, **follows)
+                assert answer["failed"] == 0
+                completed.update(result["id"] for result in answer["results"])
+            held = answer["claimed"]["tasks"] if follows else []
+            deliveries.update((task["id"], task["delivery"]) for task in held)
+
+    async with httpx.AsyncClient(base_url=server_url, timeout=60, limits=httpx.Limits(max_connections=CROWD)) as client:
+        async with asyncio.TaskGroup() as crowd:
+            for number in range(CROWD):
+                crowd.create_task(work(client, number))
+        left = await Api(client, queue).claim(count=1000)
+
+    assert answers.keys() == {200, 201}
+    assert set(deliveries.values()) == set(completed.values()) == {1}
+    assert {task["delivery"] for task in left} <= {1}
+    assert {task["id"] for task in left}.isdisjoint(completed)
+    assert submitted == {task["id"] for task in left} | completed.keys()
+    logger.info("%d submitted, %d completed, %d answers", len(submitted), completed.total(), answers.total())
