@@ -3,8 +3,10 @@
 import asyncio
 import logging
 import os
+import ssl
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from random import Random
 from time import monotonic
 
@@ -180,11 +182,17 @@ async def test_a_crowd_on_one_queue(server_url: str, queue: str) -> None:
             held = answer["claimed"]["tasks"] if follows else []
             deliveries.update((task["id"], task["delivery"]) for task in held)
 
-    async with httpx.AsyncClient(base_url=server_url, timeout=60, limits=httpx.Limits(max_connections=CROWD)) as client:
+    context = ssl.create_default_context()
+    async with AsyncExitStack() as stack:
+        # A client of its own for each: one for all would be what they wait for.
+        clients = [
+            await stack.enter_async_context(httpx.AsyncClient(base_url=server_url, timeout=60, verify=context))
+            for _ in range(CROWD)
+        ]
         async with asyncio.TaskGroup() as crowd:
-            for number in range(CROWD):
+            for number, client in enumerate(clients):
                 crowd.create_task(work(client, number))
-        left = await Api(client, queue).claim(count=1000)
+        left = await Api(clients[0], queue).claim(count=1000)
 
     assert answers.keys() == {200, 201}
     assert set(deliveries.values()) == set(completed.values()) == {1}
