@@ -29,7 +29,7 @@ _SHOWN_MAX = 500
 PREFER = "Prefer"
 _APPLIED = {"Preference-Applied": "return=minimal"}
 
-_A_WHILE = 0.02
+A_WHILE = 0.02
 """Seconds within which nobody hangs up."""
 
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
@@ -45,7 +45,7 @@ def caller_of(call: Call) -> Iterator[Caller]:
             pass
         caller.hang_up()
 
-    with begun_after(_A_WHILE, watch):
+    with begun_after(A_WHILE, watch):
         yield caller
 
 

@@ -11,6 +11,7 @@ import httpx
 import psutil
 from tenacity import AsyncRetrying, retry_if_result, stop_after_delay, wait_fixed
 
+from corndog.api.reading import A_WHILE
 from tests.faults import plain_url
 
 
@@ -45,6 +46,7 @@ class Wire:
 
     async def hang_up(self) -> None:
         """Close the connection, and wait until the server has taken note of it."""
+        await asyncio.sleep(2 * A_WHILE)  # until the server looks out for this
         own_port = self._writer.get_extra_info("sockname")[1]
         self._writer.close()
         await self._writer.wait_closed()
