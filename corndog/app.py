@@ -126,7 +126,7 @@ class House:
         self.hints = hints(settings)
         self.polls = Polls()
         self.statuses = Statuses(self.store)
-        self.writes = Writes(self.store, self.polls, self.hints, self.statuses)
+        self.writes = Writes(self.store, self.polls, self.hints, self.statuses, settings.group_size)
         self.clocks = Clocks(self.store, self.writes)
         self.counts = Counts(self.store)
         self.registry = Registry(self.store)

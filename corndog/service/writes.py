@@ -18,6 +18,7 @@ from corndog.domain.task import Candidate, Phase, Task, Window
 from corndog.hints.hints import Hints
 from corndog.hints.link import Away
 from corndog.service.ends import Ends
+from corndog.service.groups import GROUP_SIZE, Group
 from corndog.service.polls import Polls
 from corndog.service.statuses import Statuses
 from corndog.store import tasks as store
@@ -77,11 +78,19 @@ class Write(msgspec.Struct, frozen=True, kw_only=True):
 class Writes:
     """Runs work that writes tasks, and tells who is concerned: windows, claims that wait, leases, jobs."""
 
-    def __init__(self, database: Database, polls: Polls, hints: Hints | None, statuses: Statuses) -> None:
+    def __init__(
+        self,
+        database: Database,
+        polls: Polls,
+        hints: Hints | None,
+        statuses: Statuses,
+        group_size: int = GROUP_SIZE,
+    ) -> None:
         self._database = database
         self._polls = polls
         self._hints = hints
         self._statuses = statuses
+        self._sought = Group("look-up", self._look_up_all, size=group_size)
 
     async def run(
         self,
@@ -223,10 +232,13 @@ class Writes:
             return await self._explain(write, await self._look_up(write))
 
     async def _look_up(self, write: Write) -> Found:
-        found = await self._database.run(lambda connection: store.look_up(connection, write.task_id, write.delivery))
+        found = await self._sought(store.Sought(write.task_id, write.delivery))
         if found is None:
             raise NotFound(Code.TASK_NOT_FOUND, f"there is no task {write.task_id}")
         return found
+
+    async def _look_up_all(self, asked: Sequence[store.Sought]) -> list[Found | None]:
+        return await self._database.run(lambda connection: store.look_up(connection, asked))
 
     async def _explain(self, write: Write, found: Found) -> Written | None:
         if (answer := write.explain(found)) is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 
 from sqlalchemy import event, make_url
 from sqlalchemy.exc import InvalidatePoolError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
@@ -96,6 +97,8 @@ class Database:
             },
         )
         event.listen(self.engine.sync_engine, "checkout", _refuse_closed)
+        self._turns = asyncio.Semaphore(pool_size)
+        self._pool_timeout = pool_timeout
         self._stop = stop_after_delay(retry_deadline)
         self._limit = statement_timeout
         self.longest_transaction = timedelta(seconds=statement_timeout + _COMMIT)
@@ -151,16 +154,28 @@ class Database:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Connection]:
-        pooled = await self.engine.raw_connection()
+        await self._wait_for_turn()
         try:
-            yield cast("Connection", pooled.driver_connection)
-        except BaseException as error:
-            # A lost connection can't be used again; one whose statement was cancelled half-way must not be.
-            if isinstance(error, asyncio.CancelledError) or meaning(error) is Meaning.LOST:
-                pooled.invalidate()
-            raise
+            pooled = await self.engine.raw_connection()
+            try:
+                yield cast("Connection", pooled.driver_connection)
+            except BaseException as error:
+                # A lost connection can't be used again; one whose statement was cancelled half-way must not be.
+                if isinstance(error, asyncio.CancelledError) or meaning(error) is Meaning.LOST:
+                    pooled.invalidate()
+                raise
+            finally:
+                pooled.close()
         finally:
-            pooled.close()
+            self._turns.release()
+
+    async def _wait_for_turn(self) -> None:
+        """Wait in line for a connection: in the pool's own line, whoever comes when one gets free passes all others."""
+        try:
+            async with asyncio.timeout(self._pool_timeout if self._turns.locked() else None):
+                await self._turns.acquire()
+        except TimeoutError:
+            raise PoolTimeoutError(f"no connection got free within {self._pool_timeout} s") from None
 
 
 def _refuse_closed(connection: Any, _record: object, _proxy: object) -> None:  # noqa: ANN401 - the pool's own

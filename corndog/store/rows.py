@@ -72,7 +72,7 @@ def run(row: Row) -> Run:
 
 def found(row: Row) -> Found:
     """Read a row of `look_up`."""
-    write_token, end_request, next_task_ids, run_outcome, run_request = row[_WIDTH:]
+    write_token, end_request, next_task_ids, run_outcome, run_request, *_ = row[_WIDTH:]
     return Found(
         task=task(row),
         write_token=write_token,

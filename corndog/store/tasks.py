@@ -7,6 +7,7 @@ refused by its own rule, and `look_up` tells why. All of them can be run again a
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -66,6 +67,13 @@ class Failing(msgspec.Struct, frozen=True, kw_only=True):
     failure: Failure
     request: bytes
     token: UUID
+
+
+class Sought(NamedTuple):
+    """A task to be looked up, and the delivery whose end is of interest."""
+
+    id: UUID
+    delivery: int | None
 
 
 class Update(msgspec.Struct, frozen=True, kw_only=True):
@@ -242,10 +250,12 @@ async def unpark(connection: Connection, batch: int) -> list[Candidate]:
     return [rows.candidate(row) for row in await connection.fetch(load("unpark"), batch)]
 
 
-async def look_up(connection: Connection, task_id: UUID, delivery: int | None) -> Found | None:
-    """Find a task wherever it is, and how this delivery of it ended."""
-    row = await connection.fetchrow(load("look_up"), task_id, delivery)
-    return None if row is None else rows.found(row)
+async def look_up(connection: Connection, asked: Sequence[Sought]) -> list[Found | None]:
+    """Find tasks wherever they are, each with how the delivery asked for ended; in the order given."""
+    deliveries = sparse([sought.delivery for sought in asked])
+    read = await connection.fetch(load("look_up"), [sought.id for sought in asked], deliveries)
+    found = {row["place"]: rows.found(row) for row in read}
+    return [found.get(place) for place, _ in enumerate(asked, start=1)]
 
 
 def _by_id(written: Iterable[rows.Row]) -> dict[UUID, Task]:

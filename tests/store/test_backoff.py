@@ -55,7 +55,7 @@ async def test_sql_and_rules_pause_alike(
                 task_id,
                 attempt,
             )
-            found = await store.look_up(connection, task_id, None)
+            [found] = await store.look_up(connection, [store.Sought(task_id, None)])
             assert found
             item = store.Failing(
                 id=task_id, match=Match(delivery=1), failure=failure, request=b"r", token=house.jobs._new_id()

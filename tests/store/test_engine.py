@@ -171,6 +171,32 @@ async def test_a_busy_pool_is_not_waited_for_without_end(small: Database) -> Non
     assert await small.run(lambda c: c.fetchval("SELECT 1")) == 1
 
 
+async def test_connections_go_to_those_who_have_waited_longest(empty_database_url: str) -> None:
+    database = Database(empty_database_url, pool_size=1)
+    order: list[str] = []
+    holds = asyncio.Event()
+
+    async def use(name: str) -> None:
+        async def work(connection: Connection) -> None:
+            holds.set()
+            await connection.execute("SELECT 1")
+
+        await database.run(work)
+        order.append(name)
+
+    async def come_again() -> None:
+        for _ in range(20):
+            await use("greedy")
+
+    greedy = asyncio.create_task(come_again())
+    await holds.wait()
+    await use("patient")
+    await greedy
+    await database.close()
+
+    assert order.index("patient") <= 2
+
+
 async def test_a_database_that_is_not_there_is_unavailable(tmp_path: object) -> None:
     database = Database(f"postgresql+asyncpg://u@/d?host={tmp_path}", retry_deadline=0.3)
     for way in (database.run, database.transaction, database.once):

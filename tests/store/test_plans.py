@@ -133,7 +133,7 @@ HOT: dict[str, tuple[Call, set[str]]] = {
         {"tasks_pkey", "archived_tasks_pkey", "task_runs_pkey"},
     ),
     "look_up": (
-        lambda c: store.look_up(c, known("completed"), 1),
+        lambda c: store.look_up(c, [store.Sought(known("completed"), 1), store.Sought(uuid4(), None)]),
         {"tasks_pkey", "archived_tasks_pkey", "task_runs_pkey"},
     ),
     "get": (get, {"tasks_pkey", "archived_tasks_pkey", "payloads_pkey", "results_pkey"}),

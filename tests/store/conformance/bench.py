@@ -67,7 +67,7 @@ class Bench(House):
         return (await self.do(lambda c: reading.get(c, [task_id], EVERYTHING)))[task_id]
 
     async def found(self, task_id: UUID, delivery: int | None = None) -> Found:
-        found = await self.do(lambda c: store.look_up(c, task_id, delivery))
+        [found] = await self.do(lambda c: store.look_up(c, [store.Sought(task_id, delivery)]))
         assert found is not None
         return found
 

@@ -128,9 +128,9 @@ async def test_heads_that_have_changed_meanwhile_are_passed_over(bench: Bench, c
             await bench.cancel(Ending(id=task.id, match=Match()))
         case _:
             await bench.end(Ending(id=task.id, match=unheld_match(task)))
-    before = await bench.do(lambda c: store.look_up(c, task.id, None))
+    before = await bench.found(task.id)
     assert [entry.task.id for entry in await by_key(bench, claim, *candidates)] == [other.id]
-    assert await bench.do(lambda c: store.look_up(c, task.id, None)) == before
+    assert await bench.found(task.id) == before
 
 
 async def test_by_key_keeps_to_the_queues_and_the_state(bench: Bench) -> None:

@@ -59,7 +59,9 @@ async def test_look_up_tells_of_the_delivery_asked_for(bench: Bench) -> None:
     await bench.endings.complete(task.id, held_match(entry.task), None, [])
     outcomes = {delivery: (await bench.found(task.id, delivery)).run_outcome for delivery in (None, 0, 1, 2, 3)}
     assert outcomes == {None: None, 0: None, 1: Outcome.RELEASED, 2: None, 3: None}
-    assert await bench.do(lambda c: store.look_up(c, uuid4(), 1)) is None
+    nowhere, task = store.Sought(uuid4(), 1), await bench.put_one(queue="looked up")
+    found = await bench.do(lambda c: store.look_up(c, [nowhere, store.Sought(task.id, None), nowhere]))
+    assert [one and one.task for one in found] == [None, task, None]
 
 
 async def test_counts_are_of_live_tasks_and_without_zeros(bench: Bench) -> None:
