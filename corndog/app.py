@@ -36,6 +36,7 @@ from corndog.service.ids import id_maker
 from corndog.service.jobs import Jobs
 from corndog.service.keys import Keys
 from corndog.service.lookout import Lookout
+from corndog.service.news import News
 from corndog.service.polls import Polls
 from corndog.service.reading import Reading
 from corndog.service.refills import Refills
@@ -126,7 +127,8 @@ class House:
         self.hints = hints(settings)
         self.polls = Polls()
         self.statuses = Statuses(self.store)
-        self.writes = Writes(self.store, self.polls, self.hints, self.statuses, settings.group_size)
+        news = News(self.polls, self.hints, self.statuses)
+        self.writes = Writes(self.store, news, settings.group_size)
         self.clocks = Clocks(self.store, self.writes)
         self.counts = Counts(self.store)
         self.registry = Registry(self.store)

@@ -163,14 +163,16 @@ async def _read(scope: Scope, receive: Receive, most: int) -> bytes:
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit() and int(value) > most:
             raise problems.BodyTooLarge(most)
-    body = b""
+    parts: list[bytes] = []
+    length = 0
     while True:
         message = cast("HTTPRequestEvent | HTTPDisconnectEvent", await receive())
         if message["type"] == "http.disconnect":
             # Nobody reads this answer.
             raise Invalid("the body was cut off", code=Code.MALFORMED)
-        body = body + message["body"] if body else message["body"]
-        if len(body) > most:
+        parts.append(message["body"])
+        length += len(message["body"])
+        if length > most:
             raise problems.BodyTooLarge(most)
         if not message["more_body"]:
-            return body
+            return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -68,7 +68,7 @@ class Clocks:
 
         async def unpark() -> int:
             unparked = await self._database.run(lambda connection: store.unpark(connection, BATCH))
-            await self._writes.make_known(unparked)
+            await self._writes.news.make_known(unparked)
             return len(unparked)
 
         return await _in_batches(unpark)

@@ -37,7 +37,7 @@ class _Waiting(NamedTuple, Generic[_Item, _Answer]):
 
 
 class Group(Generic[_Item, _Answer]):
-    """Writes items in groups of at most `size`, in up to `slots` groups at a time.
+    """Writes items in groups of at most `size`, in up to `slots` groups at a time. An item may count for more than one.
 
     `write` takes the items of a group, in the order in which they came, and gives their answers in that order. Items of
     the same key are never in one group; None is a key that every item may have. A group has only items that are alike.
@@ -53,12 +53,14 @@ class Group(Generic[_Item, _Answer]):
         size: int = GROUP_SIZE,
         key_of: Callable[[_Item], Hashable] = lambda _: None,
         alike: Callable[[_Item], Hashable] = lambda _: None,
+        number_of: Callable[[_Item], int] = lambda _: 1,
         bytes_of: Callable[[_Item], int] = lambda _: 0,
         take_back: Callable[[Sequence[_Answer]], Awaitable[object]] | None = None,
     ) -> None:
         self._write = write
         self._key_of = key_of
         self._alike = alike
+        self._number_of = number_of
         self._bytes_of = bytes_of
         self._take_back = take_back
         self._slots = slots
@@ -103,9 +105,11 @@ class Group(Generic[_Item, _Answer]):
         group: list[_Waiting[_Item, _Answer]] = []
         keys: set[Hashable] = set()
         later: list[_Waiting[_Item, _Answer]] = []
-        size = 0
-        while self._waiting and len(group) < self._size:
-            if group and size + self._waiting[0].bytes > BYTES_MAX:
+        number = size = 0
+        while self._waiting and number < self._size:
+            first = self._waiting[0]
+            is_full = number + self._number_of(first.item) > self._size or size + first.bytes > BYTES_MAX
+            if group and is_full:
                 break
             waiting = self._waiting.popleft()
             if waiting.answer.done():
@@ -118,6 +122,7 @@ class Group(Generic[_Item, _Answer]):
                 continue
             keys.add(key)
             group.append(waiting)
+            number += self._number_of(waiting.item)
             size += waiting.bytes
         self._waiting.extendleft(reversed(later))
         self._waiting_bytes -= size
@@ -125,7 +130,7 @@ class Group(Generic[_Item, _Answer]):
 
     async def _run(self) -> None:
         while group := self._next():
-            self._sizes.observe(len(group))
+            self._sizes.observe(sum(self._number_of(waiting.item) for waiting in group))
             await self._answer(group)
 
     async def _answer(self, group: Sequence[_Waiting[_Item, _Answer]]) -> None:

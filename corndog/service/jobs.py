@@ -13,8 +13,9 @@ from corndog.domain.revival import is_ended_by_job
 from corndog.domain.task import CanceledBy, Membership, Task, Window
 from corndog.service.ids import NewId
 from corndog.service.keys import Earlier, Keys
+from corndog.service.news import ready_among
 from corndog.service.revivals import locked_tasks, revive_in_job
-from corndog.service.writes import Writes, ready_among
+from corndog.service.writes import Writes
 from corndog.store import jobs as store
 from corndog.store import tasks as task_store
 from corndog.store.engine import Connection, Database

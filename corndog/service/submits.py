@@ -1,6 +1,7 @@
 """The use case of submitting tasks."""
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from uuid import UUID
 
 import msgspec
@@ -13,7 +14,8 @@ from corndog.domain.task import NewTask, Task
 from corndog.service.groups import GROUP_SIZE, Group, bytes_of
 from corndog.service.ids import NewId
 from corndog.service.keys import Keys, earlier_of
-from corndog.service.writes import Writes, ready_among
+from corndog.service.news import ready_among
+from corndog.service.writes import Writes
 from corndog.store import tasks as store
 from corndog.store.engine import Connection
 from corndog.store.keys import find as find_keys
@@ -39,8 +41,13 @@ class Submits:
         self._writes = writes
         self._new_id = new_id
         self._keys = keys
+        self._group_size = group_size
         self._together = Group(
-            "submit", self._submit, size=group_size, bytes_of=lambda item: bytes_of(item.new.payload)
+            "submit",
+            self._submit_together,
+            size=group_size,
+            number_of=len,
+            bytes_of=lambda items: sum(bytes_of(item.new.payload) for item in items),
         )
         self._once_together = Group(
             "submit-once",
@@ -57,8 +64,8 @@ class Submits:
             Invalid: it breaks a rule.
 
         """
-        [item] = self._items([new])
-        return await self._together(item)
+        [task] = await self.submit_all([new])
+        return task
 
     async def submit_all(self, news: Sequence[NewTask]) -> list[Task]:
         """Submit tasks, all or none, first in first.
@@ -67,7 +74,14 @@ class Submits:
             Invalid: one of them breaks a rule.
 
         """
-        return await self._submit(self._items(news))
+        items = self._items(news)
+        # What fills a group by itself need not keep others waiting.
+        return await (self._submit(items) if len(items) >= self._group_size else self._together(items))
+
+    async def _submit_together(self, asked: Sequence[Sequence[store.Submission]]) -> list[list[Task]]:
+        """Submit what several requests ask for, by one statement."""
+        tasks = iter(await self._submit([item for items in asked for item in items]))
+        return [list(islice(tasks, len(items))) for items in asked]
 
     async def _submit(self, items: Sequence[store.Submission]) -> list[Task]:
         ids = [item.id for item in items]

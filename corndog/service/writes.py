@@ -1,26 +1,18 @@
-"""The one way to write tasks: whatever a write has made ready is made known, and each lease that it ended is dropped.
-
-It is told after the commit and before the answer. Should the process die in between, reconciling finds what was not
-told.
-"""
+"""The one way to write tasks: one, many, or all or none of them; and why one was not written."""
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol, TypeAlias, TypeVar
 from uuid import UUID
 
 import msgspec
 
 from corndog.domain.errors import Code, Conflict, CorndogError, NotFound, Unavailable
-from corndog.domain.task import Candidate, Phase, Task, Window
-from corndog.hints.hints import Hints
-from corndog.hints.link import Away
+from corndog.domain.task import Task, Window
 from corndog.service.ends import Ends
 from corndog.service.groups import GROUP_SIZE, Group
-from corndog.service.polls import Polls
-from corndog.service.statuses import Statuses
+from corndog.service.news import News
 from corndog.store import tasks as store
 from corndog.store.engine import Connection, Database
 from corndog.store.rows import Found
@@ -76,20 +68,11 @@ class Write(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Writes:
-    """Runs work that writes tasks, and tells who is concerned: windows, claims that wait, leases, jobs."""
+    """Runs work that writes tasks, and tells the news of it after the commit and before the answer."""
 
-    def __init__(
-        self,
-        database: Database,
-        polls: Polls,
-        hints: Hints | None,
-        statuses: Statuses,
-        group_size: int = GROUP_SIZE,
-    ) -> None:
+    def __init__(self, database: Database, news: News, group_size: int = GROUP_SIZE) -> None:
+        self.news = news
         self._database = database
-        self._polls = polls
-        self._hints = hints
-        self._statuses = statuses
         self._sought = Group("look-up", self._look_up_all, size=group_size)
 
     async def run(
@@ -120,16 +103,16 @@ class Writes:
             written = await run(counted)
         except _Refused:
             if runs > 1 + conflicts:
-                await self.doubt(touching)
+                await self.news.doubt(touching)
             raise
         except BaseException as error:
             if isinstance(error, Unavailable) or not isinstance(error, CorndogError):
-                await self.doubt(touching)
+                await self.news.doubt(touching)
             raise
         if runs > 1 + conflicts:
             # A run whose answer was lost may have made others ready than the last one answers.
-            await self.doubt(touching)
-        await self.tell(written)
+            await self.news.doubt(touching)
+        await self.news.tell(written)
         return written
 
     async def one(self, write: Write) -> Written:
@@ -243,56 +226,14 @@ class Writes:
     async def _explain(self, write: Write, found: Found) -> Written | None:
         if (answer := write.explain(found)) is not None:
             # The process that wrote it may have died before it told anybody.
-            await self.tell([answer.task])
-            await self.doubt(write.touching)
+            await self.news.tell([answer.task])
+            await self.news.doubt(write.touching)
         return answer
 
     async def all(self, statement: Statement[_Item], items: Sequence[_Item]) -> list[Task | None]:
         """Write items by one statement, in order of their ids; answers the task of each, None where it was refused."""
         written = await self.run(grouped(statement, items))
         return find_each(items, written)
-
-    async def tell(self, written: Sequence[Task]) -> None:
-        """Make known what has become of tasks."""
-        self._statuses.note_written(written)
-        ready = [task.candidate for task in ready_among(written)]
-        numbers = Counter(candidate.window for candidate in ready)
-        if self._hints:
-            await self._offer(self._hints, ready, numbers)
-            await self._drop_leases(self._hints, written)
-        self._wake(numbers)
-
-    async def make_known(self, ready: Sequence[Candidate]) -> None:
-        """Make known that tasks are ready, of which nothing else has changed that anybody must hear of."""
-        numbers = Counter(candidate.window for candidate in ready)
-        if self._hints:
-            await self._offer(self._hints, ready, numbers)
-        self._wake(numbers)
-
-    async def doubt(self, windows: Collection[Window]) -> None:
-        """Forget windows in which tasks may have become ready unheard of."""
-        if self._hints and windows:
-            with suppress(Away):
-                await self._hints.windows.forget(windows)
-
-    def _wake(self, numbers: Mapping[Window, int]) -> None:
-        for window, number in numbers.items():
-            self._polls.wake(window, number, "local")
-
-    async def _offer(self, hints: Hints, ready: Sequence[Candidate], numbers: Mapping[Window, int]) -> None:
-        if not ready:
-            return
-        messages: list[str | bytes] = []
-        for window, number in numbers.items():
-            if (left := number - len(self._polls.first(window, number))) > 0:
-                messages += hints.wakeups.message(window, left)
-        with suppress(Away):
-            await hints.windows.offer(ready, messages)
-
-    async def _drop_leases(self, hints: Hints, written: Sequence[Task]) -> None:
-        if delivered := [task.id for task in written if task.delivery]:
-            with suppress(Away):
-                await hints.leases.drop(delivered)
 
 
 def grouped(statement: Statement[_Item], items: Sequence[_Item]) -> Work:
@@ -320,8 +261,3 @@ def find_each(items: Iterable[_Item], written: Iterable[Task]) -> list[Task | No
     """Find for each item the task that was written for it."""
     by_id = {task.id: task for task in written}
     return [by_id.get(item.id) for item in items]
-
-
-def ready_among(tasks: Iterable[Task]) -> list[Task]:
-    """Choose what a repeat is to make known: the process that made it may have died before it told anybody."""
-    return [task for task in tasks if task.phase is Phase.READY]

@@ -19,6 +19,7 @@ from corndog.service.heartbeats import Heartbeats
 from corndog.service.ids import NewId, id_maker
 from corndog.service.jobs import Jobs
 from corndog.service.keys import Keys
+from corndog.service.news import News
 from corndog.service.polls import Polls
 from corndog.service.reading import Reading
 from corndog.service.refills import Refills
@@ -60,7 +61,7 @@ class House:
         self.database = database
         self.polls = Polls()
         self.statuses = Statuses(database)
-        self.writes = Writes(database, self.polls, hints, self.statuses)
+        self.writes = Writes(database, News(self.polls, hints, self.statuses))
         keys = Keys(TTL)
         self.submits = Submits(self.writes, new_id, keys)
         self.tasks = Tasks(self.writes, new_id)

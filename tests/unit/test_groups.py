@@ -87,6 +87,19 @@ async def test_groups_are_bounded_and_slots_run_side_by_side(database: Database)
     assert sorted(map(len, database.groups)) == [1, 2, 2, 2]
 
 
+async def test_an_item_counts_for_as_many_as_it_has(database: Database) -> None:
+    write = Group("test", database.write, slots=1, size=10, number_of=lambda item: len(item.text))
+    numbers = [
+        Item(UUID(int=number), "x" * size) for number, size in ((1, 1), (2, 6), (3, 4), (4, 1), (5, 30), (6, 10))
+    ]
+
+    asked = await ask(write, *numbers)
+    database.gate.set()
+
+    await asyncio.gather(*asked)
+    assert database.groups == [[1], [2, 3], [4], [5], [6]]
+
+
 async def test_no_id_is_twice_in_a_group_and_all_keep_their_order(database: Database) -> None:
     first, second, third = (Item(UUID(int=1), text) for text in ("first", "second", "third"))
     asked = await ask(group(database), *numbered(9), first, second, *numbered(2), third)
