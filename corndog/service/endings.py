@@ -77,11 +77,13 @@ class Endings:
     async def complete_many(self, asked: Sequence[Completing]) -> list[Written | Exception]:
         """Complete tasks, each by itself."""
         pairs = _each(asked, self._completion)
-        written = await self._write_each(pairs)
-        return [
-            one if isinstance(pair, Exception) or isinstance(one, Exception) else _with_next(pair[0], one)
-            for pair, one in zip(pairs, written, strict=True)
-        ]
+        right = [pair for pair in pairs if not isinstance(pair, Exception)]
+        written = await self._writes.many([write for _, write in right])
+        done = iter(
+            one if isinstance(one, Exception) else _with_next(completion, one)
+            for (completion, _), one in zip(right, written, strict=True)
+        )
+        return [pair if isinstance(pair, Exception) else next(done) for pair in pairs]
 
     async def complete_all_or_none(self, asked: Sequence[Completing]) -> list[Written]:
         """Complete tasks in one transaction.
@@ -125,11 +127,6 @@ class Endings:
             explain=explain,
             touching={new.window for new in next_tasks},
         )
-
-    async def _write_each(self, pairs: Sequence[tuple[object, Write] | Exception]) -> list[Written | Exception]:
-        """Write what is right, and answer for all what has become of them."""
-        done = iter(await self._writes.many([pair[1] for pair in pairs if not isinstance(pair, Exception)]))
-        return [pair if isinstance(pair, Exception) else next(done) for pair in pairs]
 
     async def _complete_all(self, completions: Sequence[ends.Completion]) -> list[Task | None]:
         """Complete tasks that no others wait for, by one statement."""
@@ -184,7 +181,7 @@ class Endings:
 
     async def fail_many(self, asked: Sequence[Failing]) -> list[Written | Exception]:
         """Report failed tries, each by itself."""
-        return await self._write_each(_each(asked, self._failed_try))
+        return await self._writes.many([self._failed_try(one)[1] for one in asked])
 
     async def fail_all_or_none(self, asked: Sequence[Failing]) -> list[Written]:
         """Report failed tries in one transaction.

@@ -136,13 +136,12 @@ class Writes:
         async def go_on(places: Sequence[int]) -> None:
             for place in places:
                 try:
-                    first = place not in tried
-                    done[place] = await (self.one(writes[place]) if first else self._again(writes[place]))
+                    done[place] = await (self._again if place in tried else self.one)(writes[place])
                 except Exception as error:  # noqa: BLE001 - whatever it is, it is this item's answer
                     done[place] = error
 
         # Most are written at the first try, which takes no task of the loop for each.
-        tried = [places[0] for places in by_task.values()]
+        tried = dict.fromkeys(places[0] for places in by_task.values())
         firsts = await asyncio.gather(*(writes[place].alone() for place in tried), return_exceptions=True)
         for place, task in zip(tried, firsts, strict=True):
             if isinstance(task, Task):
@@ -191,11 +190,16 @@ class Writes:
             try:
                 await self.run(attempt, atomically=True, touching=touching)
             except _Refused:
-                for place in left:
-                    if writes[place].task_id in own:
-                        continue
-                    if (answer := await self._why(writes[place], place)) is not None:
-                        before[place] = answer
+                missing = [place for place in left if writes[place].task_id not in own]
+                # The look-ups go in groups; all are made, so that the first refusal by place is told.
+                reasons = await asyncio.gather(
+                    *(self._why(writes[place], place) for place in missing), return_exceptions=True
+                )
+                for place, reason in zip(missing, reasons, strict=True):
+                    if isinstance(reason, BaseException):
+                        raise reason from None
+                    if reason is not None:
+                        before[place] = reason
                 continue
             return [before.get(place) or Written(task=own[write.task_id]) for place, write in enumerate(writes)]
         raise Unavailable("the tasks keep changing; try again")
